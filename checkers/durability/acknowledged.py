@@ -20,7 +20,7 @@ from checkers._facts.arrays import first_in, places_in, slots
 from checkers._facts.claims import ByPlace, Claims
 from checkers._facts.losses import Lost, Records, explained
 from checkers._facts.reads import callers, own
-from checkers.durability.evidence import ACKED, ENDS, Reached, by_final, decided, present
+from checkers.durability.evidence import ACKED, ENDS, Reached, by_final, decided, present, stores_are_whole
 from checkers.durability.promise import LOST, LOST_BY_POLICY, PROMISE, REDELIVERY, short
 
 #: Where a message was sought whose queue was not drained.
@@ -99,7 +99,7 @@ def _kept(rows: Rows, context: RunContext, found: Findings, end: Reached) -> Non
     found.count("lost", 0)
     acked = rows.memo(facts.acknowledged)
     acked = acked.only(end.of_each(acked.queue, judged))
-    missing = acked.only(~facts.holds(present(rows, end, judged), acked))
+    missing = acked.only(~facts.holds(present(rows, context, end, judged), acked))
     if len(missing.at):
         floor = end.floors(rows.beside, context, judged).floor
         missing = missing.only(missing.offset >= floor[places_in(end.queues, missing.queue)[0]])
@@ -112,14 +112,14 @@ def _lost(rows: Rows, context: RunContext, found: Findings, end: Reached, missin
     records = Records.of(rows, missing)
     why = explained(rows, context, records, missing.at)
     for policy, mine in why.reasons(Lost.PERMITTED):
-        _report_lost(rows, found, end, missing.only(mine), LOST_BY_POLICY, policy)
+        _report_lost(rows, context, found, end, missing.only(mine), LOST_BY_POLICY, policy)
     for but, mine in why.reasons(Lost.UNDECIDED):
         _gone(found, missing.only(mine), but)
     rest = missing.only(why.where(Lost.UNEXPLAINED))
     if len(rest.at) and (destroyed := facts.all_destroyed(rows, context)):
         _gone(found, rest, f"but {destroyed}")
     else:
-        _report_lost(rows, found, end, rest, LOST)
+        _report_lost(rows, context, found, end, rest, LOST)
 
 
 def _gone(found: Findings, claims: Claims, but: str) -> None:
@@ -128,10 +128,12 @@ def _gone(found: Findings, claims: Claims, but: str) -> None:
     found.fact(gone=[*zip(queues.tolist(), numbers.tolist(), strict=True)], but=but)
 
 
-def _report_lost(rows: Rows, found: Findings, end: Reached, missing: Claims, name: str, policy: str = "") -> None:
+def _report_lost(
+    rows: Rows, context: RunContext, found: Findings, end: Reached, missing: Claims, name: str, policy: str = ""
+) -> None:
     index, op, message = rows.column("index"), rows.column("op"), rows.column("message")
     finals = ByPlace(rows.memo(by_final)) if len(missing.at) else None
-    by_drain = end.of_each(missing.queue, end.proven)
+    by_drain = end.of_each(missing.queue, end.proven & (not stores_are_whole(rows, context)))
 
     def report_one(number: int) -> None:
         at = int(missing.at[number])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chaos.driver import Evidence
 from chaos.findings import Findings, decide
 from chaos.law import Partial, RunContext
 from chaos.shard_rows import Rows
@@ -21,6 +22,8 @@ from checkers.durability.promise import PROMISE
 END = (tops.READS, reads.beside("op", "drain"))
 #: And where it may begin.
 ENDS = (*END, *reads.RETENTION)
+#: The role of nodes that hold what others serve.
+STORE = "store"
 #: What a run must have shown, and what is said where it has not.
 ACKED = ("was_acked", "no acknowledged send: nothing was promised")
 DRAINED = ("was_drained", "no queue was read to its end after the run")
@@ -97,7 +100,7 @@ class Reached:
         """Return of which queues the content is known: those read to their end, or all if whole logs show it."""
         names = facts.brokers(rows, context)
         whole = bool(names) and set(names) <= facts.complete_nodes(rows) and facts.has_recovered(rows)
-        return self.proven | whole
+        return self.proven | whole | stores_are_whole(rows, context)
 
     def of_each(self, queue: Ints, flags: Flags) -> Flags:
         """For each of these queues its flag; False for those that clients did not work with."""
@@ -163,10 +166,19 @@ def by_final(rows: Rows) -> Claims:
     return facts.join(rows.memo(facts.final_log), rows.memo(facts.tiered))
 
 
-def present(rows: Rows, end: Reached, judged: Flags) -> Claims:
+def stores_are_whole(rows: Rows, context: RunContext) -> bool:
+    """Return whether the stores of a storage cluster were all read to their ends after recovery. What they hold is all
+    that there is then: brokers keep nothing, and may have answered the final read from memory."""
+    stores = context.meta.named(STORE) if Evidence.GROUPS in context.evidence else ()
+    return bool(stores) and set(stores) <= facts.complete_nodes(rows) and facts.has_recovered(rows)
+
+
+def present(rows: Rows, context: RunContext, end: Reached, judged: Flags) -> Claims:
     """Return what is there, of judged queues: what was drained, and where a queue was not drained to its end, what logs
-    and the tier hold."""
+    and the tier hold; of a storage cluster what its stores hold, where that is known."""
     drained, final = rows.memo(by_drain), rows.memo(by_final)
+    if stores_are_whole(rows, context):
+        return final.only(end.of_each(final.queue, judged))
     return facts.join(
         drained.only(end.of_each(drained.queue, judged)),
         final.only(end.of_each(final.queue, judged & ~end.proven)),

@@ -42,7 +42,7 @@ class Messages:
         found = Findings(PROMISE)
         end = rows.beside.memo(Reached.of)
         end.note(found)
-        _recovered(rows, found, end, end.judged(rows, context))
+        _recovered(rows, context, found, end, end.judged(rows, context))
         _unexpected(rows, found)
         _appended_twice(rows, found)
         return found.partial()
@@ -51,7 +51,7 @@ class Messages:
         return decided(partial, context)
 
 
-def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None:
+def _recovered(rows: Rows, context: RunContext, found: Findings, end: Reached, judged: Flags) -> None:
     """Count the unclear sends whose message is there after all."""
     if not judged.any():
         return
@@ -62,7 +62,7 @@ def _recovered(rows: Rows, found: Findings, end: Reached, judged: Flags) -> None
     found.count("unclear", len(unclear))
     asked = queue[unclear], message[unclear]
     number, count = rows.memo(facts.messages)
-    there_is = present(rows, end, judged)
+    there_is = present(rows, context, end, judged)
     sought = any_in(number[unclear], count)
     stored = np.flatnonzero(sought[number[there_is.at]])
     acked = sends.invoke[sends.ok & sought[number[sends.invoke]]]

@@ -9,7 +9,7 @@ from chaos.judging.registry import registry
 from chaos.judging.shard import Shard
 from chaos.verdict import Validity
 from tests.checkers.names import A, L
-from tests.checkers.storage.clusters import Cluster, cluster
+from tests.checkers.storage.clusters import STORES, Cluster, cluster
 
 QUEUES = [{"index": 0, "topic": "t", "queue_id": 3}]
 OF_QUEUES = (L.DURABILITY, L.PROGRESS, L.CONSUMERS, L.NO_ROLLBACK)
@@ -63,3 +63,21 @@ def test_they_declare_what_they_read(law: str) -> None:
     for number in registry().of(law):
         kernel = registry().kernels[number]
         kernel.examine(Declared(Shard(it.table()), kernel.needs, strict=True), it.context())
+
+
+def held(*sequences: int, complete: tuple[str, ...] = STORES) -> Cluster:
+    """As :func:`read`, and what the stores hold in the end."""
+    it = read(start=2)
+    for store in STORES:
+        it.log(store, *sequences, begin=2)
+    for store in complete:
+        it.row("final", f="complete", node=store)
+    return it
+
+
+def test_what_a_broker_has_in_memory_alone_is_lost() -> None:
+    held(2, 3, 4).expect(L.DURABILITY, validity=Validity.VALID)
+    found = held(2, 3).expect(L.DURABILITY, A.LOST, validity=Validity.INVALID).anomalies[0]
+    assert "the final content of every replica" in found.explanation
+    held(2, 3, complete=STORES[:2]).expect(L.DURABILITY, validity=Validity.VALID)  # the third may hold it
+    assert held(2, 3).verdict(L.DURABILITY).counts["lost"] == 1
