@@ -48,6 +48,12 @@ class RaftPolicy:
         """Keep to whom the vote of this term went."""
         self.log.set_term(env.disk, term, candidate)
 
+    def hears_majority(self, now_ns: int) -> bool:
+        """Return whether a majority has answered this leader within two election timeouts."""
+        state = self.state
+        heard = sum(now_ns - peer.heard_ns < 2 * state.election_ns for peer in state.voting_peers())
+        return state.is_voter + heard >= state.members.majority
+
     # Replication
 
     def under_way(self) -> int:

@@ -87,8 +87,7 @@ class Roles:
             return
         state.log.note_bound()
         now = env.mono_ns()
-        heard = state.is_voter + sum(now - peer.heard_ns < 2 * state.election_ns for peer in state.voting_peers())
-        if heard < state.members.majority:
+        if not self._policy.hears_majority(now):
             self.become(env, FOLLOWER, "")
             return
         if state.lease.is_wanted:

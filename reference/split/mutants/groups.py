@@ -1,4 +1,4 @@
-"""Planted bugs of the many Raft groups on one store: beats for all of them, and the file that they share."""
+"""Planted bugs of the many Raft groups on one store: their beats, the file that they share, and a disk that is lost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from reference.raft.storage.rewriting import Rewriting
 from reference.raft.storage.wal import Wal
 from reference.split.hosting import Host
 from reference.split.hosting.beats import Beat
+from reference.split.meta.state import ClusterState
+from reference.split.names import Store
 
 
 class HeartbeatForAllGroups(Host):
@@ -43,7 +45,21 @@ class RewriteCutsTheTail(Wal):
     rewriting_class = _BehindTheTail
 
 
+class WipedStoreVotes(ClusterState):
+    """A store whose disk is empty is the one that was known by its name."""
+
+    def is_same_disk(self, store: Store, word: str) -> bool:
+        return True
+
+
 MUTANTS = (
+    Planted(
+        name="wiped-store-votes",
+        law="groups",
+        stands_for="bookkeeper #2612: a bookie that lost its disk answers that it has nothing, and is counted",
+        parts={"meta": {"state": WipedStoreVotes}},
+        scenario="seal_and_lose",
+    ),
     Planted(
         name="heartbeat-for-all-groups",
         law="availability",
