@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Planted(
         name="confirm-by-last-answer",
-        law="fencing",
+        law="durability",
         stands_for="AutoMQ for RocketMQ #743: the confirm offset follows the last append that completed",
         parts={"broker": {"appends": ConfirmByLastAnswer}},
     ),
