@@ -20,26 +20,6 @@ _MS = 1_000_000
 Entry = Mapping[str, Any]
 
 
-class Lives:
-    """When each broker and store was heard last, with the number of its life or its disk."""
-
-    def __init__(self) -> None:
-        self._heard: dict[str, tuple[int, int]] = {}
-
-    def heard(self, name: str, number: int, now_ns: int) -> None:
-        """Note a sign of life."""
-        self._heard[name] = number, now_ns
-
-    def cut_off(self, name: str) -> bool:
-        """Forget a node with which the connection broke; return whether it was heard."""
-        return self._heard.pop(name, None) is not None
-
-    def last_ns(self, name: str, number: int) -> int | None:
-        """Return when this life, or this disk, was heard last; None if it never was."""
-        known = self._heard.get(name)
-        return known[1] if known is not None and known[0] == number else None
-
-
 class Decisions:
     """Makes the entries that the leader proposes, each once: about one subject one at a time."""
 
@@ -55,7 +35,7 @@ class Decisions:
         broker_timeout_ms: int,
         store_timeout_ms: int,
     ) -> None:
-        self.lives = Lives()
+        self._heard_ns: dict[str, int] = {}  # when each broker and store was heard last
         self._cluster = cluster
         self._groups, self._slices = groups, slices
         self._replicas, self._birth_stores, self._moves = replicas, birth_stores, moves
@@ -69,18 +49,16 @@ class Decisions:
     def is_over(self, broker: Broker, since_ns: int, now_ns: int) -> bool:
         """Return whether a broker's life ends by its silence. ``since_ns``: since when this node leads: before that
         moment it need not have heard anybody."""
-        heard_ns = self.lives.last_ns(broker.name, broker.life)
-        return now_ns - max(since_ns, heard_ns or 0) > self._broker_timeout_ns
+        return now_ns - max(since_ns, self._heard_ns.get(broker.name, 0)) > self._broker_timeout_ns
 
     def is_lost(self, store: Store, since_ns: int, now_ns: int) -> bool:
         """Return whether a store has been silent for so long that its replicas are made elsewhere."""
-        heard_ns = self.lives.last_ns(store.name, store.disk)
-        return now_ns - max(since_ns, heard_ns or 0) > self._store_timeout_ns
+        return now_ns - max(since_ns, self._heard_ns.get(store.name, 0)) > self._store_timeout_ns
 
-    def is_back(self, store: Store, since_ns: int, now_ns: int) -> bool:
+    def is_back(self, store: Store, now_ns: int) -> bool:
         """Return whether a store that was called gone is heard again."""
-        heard_ns = self.lives.last_ns(store.name, store.disk)
-        return heard_ns is not None and not self.is_lost(store, since_ns, now_ns)
+        heard_ns = self._heard_ns.get(store.name)
+        return heard_ns is not None and now_ns - heard_ns <= self._store_timeout_ns
 
     # Entries
 
@@ -93,13 +71,13 @@ class Decisions:
         """Note a sign of life of a node that the catalog knows, unless it is of an older life or disk."""
         broker, store = self._cluster.broker(name), self._cluster.store(name)
         if number in ([broker.life] if broker is not None else []) + ([store.disk] if store is not None else []):
-            self.lives.heard(name, number, now_ns)
+            self._heard_ns[name] = now_ns
 
     def ended(self, name: str) -> Entry | None:
         """Return the entry that ends a broker's life because its connection broke. A store is only silent then: its
         disk is there, and it may be back before its replicas would be made elsewhere."""
         broker = self._cluster.broker(name)
-        if broker is None or not self.lives.cut_off(name) or not broker.lives:
+        if broker is None or self._heard_ns.pop(name, None) is None or not broker.lives:
             return None
         return {"op": "ended", "node": name, "life": broker.life}
 
@@ -134,7 +112,7 @@ class Decisions:
         for store in self._cluster.stores():
             about = {"node": store.name, "disk": store.disk}
             if store.state == GONE:
-                if self.is_back(store, since_ns, now_ns):
+                if self.is_back(store, now_ns):
                     yield {"op": "seen", **about}
             elif store.state != DRAINING and self.is_lost(store, since_ns, now_ns):
                 yield {"op": "lost", **about}

@@ -195,6 +195,16 @@ def test_a_store_whose_connection_broke_may_be_silent_for_as_long_as_any() -> No
     assert it.cluster.store("store-1").state == "gone"  # type: ignore[union-attr]
 
 
+def test_a_new_leader_calls_no_store_back_that_it_has_heard_long_ago() -> None:
+    it = with_stores()
+    it.die("store-1")
+    it.beat(2500)
+    it.crash(it.leader)
+    it.beat(3000)
+    states = [row["value"]["state"] for row in it.entries("store") if row["name"] == "store-1"]
+    assert states == ["up", "gone"]
+
+
 def test_only_so_many_groups_move_at_once() -> None:
     it = with_stores(groups=12, moves=2)
     assert it.ask(it.leader, Request.META_DRAIN, node="store-0").code == 0

@@ -117,6 +117,7 @@ def test_a_store_turns_gone_and_up_again_by_its_disk() -> None:
     node, disk = split_replica(it.store("store-0"))
     assert it.write("seen", node=node, disk=disk) == STALE
     assert it.write("lost", node=node, disk=disk + 1) == STALE
+    assert it.write("lost", node="store-9", disk=disk) == STALE
     assert it.write("lost", node=node, disk=disk) == 0
     assert it.write("lost", node=node, disk=disk) == STALE
     assert it.write("seen", node=node, disk=disk) == 0

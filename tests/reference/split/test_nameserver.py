@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 from reference.wire.codes import Request, Response
@@ -117,8 +118,8 @@ def test_an_entry_that_meta_never_writes_is_not_believed() -> None:
         ["broker", "b", 1, known + 1, {"life": 1, "nonce": "", "state": "up?"}],
         ["topic", "t", 1, known + 1, None],
     ]
-    for row in bad:
-        body = json.dumps({"changes": [row]}).encode()
+    for row, form in product(bad, ("changes", "entries")):
+        body = json.dumps({form: [row]}).encode()
         fields = {"revision": str(known + 1)}
         answer = Command(code=0, flags=1, opaque=follower._call, fields=fields, body=body)
         it.transmit(follower._controller, NS, answer)
