@@ -264,3 +264,24 @@ def test_a_leader_refused_in_one_group_follows_the_newer_term() -> None:
     replica.on_beat_answer(env, other, Beat(0, replica.term + 3, 0, 0))
     assert not replica.is_leader
     assert isinstance(world.nodes[node], Store)
+
+
+def test_a_newcomer_hears_a_leader_whom_the_membership_of_its_snapshot_does_not_name() -> None:
+    world = Hosts(11, 6, 1, born_on=3)
+    world.run(2000)
+    assert world.change(0, "add", replica_on("s3"))
+    world.run(1000)
+    for number in range(60):
+        assert world.commit(0, f"v{number}")
+    assert world.change(0, "add", replica_on("s4"))
+    world.run(1000)
+    old = world.leader(0)
+    leader, env = world.replicas(0)[old], world.nodes[old].host.env_of(world.envs[old], 0)
+    leader.transfer(env, replica_on("s4"), lambda env, done: None)
+    world.nodes[old].host.step_over(world.envs[old])
+    world.run(1000)
+    assert world.leader(0) == "s4"
+    assert world.change(0, "add", replica_on("s5"))
+    world.run(2000)
+    assert replica_on("s5") in world.replicas(0)["s4"].members.voters
+    assert world.applied("s5", 0) == [f"v{number}" for number in range(60)]
