@@ -74,11 +74,15 @@ class Copying:
             self._under_way[segment] = None
             self._tier.fetch(env, segment, lambda env, data, absent: self._came(env, machine, segment, data, TIER))
             return
-        others = [node for node in self._places.nodes_of(machine.number) if node != env.name]
+        others = self.sources(env, machine)
         if others:
             self._under_way[segment] = None
             self._turn += 1
             self._ask(env, machine, segment, others[self._turn % len(others)], b"")
+
+    def sources(self, env: Env, machine: GroupMachine) -> Sequence[str]:
+        """Policy: what no object holds is asked of the other members."""
+        return [node for node in self._places.nodes_of(machine.number) if node != env.name]
 
     def _ask(self, env: Env, machine: GroupMachine, segment: Segment, node: str, held: bytes) -> None:
         """Ask another member for the bytes behind those that are here."""
