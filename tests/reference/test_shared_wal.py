@@ -234,3 +234,13 @@ def test_a_full_disk_puts_off_the_rewriting_and_nothing_else() -> None:
         stored.sync()
     assert stored.wal.file > 1 and stored.disk.list("raft/log.") == [path_of(stored.wal.file)]
     assert stored.read_again() == state_of(stored.wal)
+
+
+def test_a_file_that_was_replaced_is_gone_for_good_after_the_next_sync() -> None:
+    stored = filled(rewrite_bytes=2000)
+    for index in range(6, 60):
+        stored.log(1).put(stored.disk, index, Entry(1, b"x" * 100))
+        stored.log(1).compact(stored.disk, index, b"")
+        stored.sync()
+    stored.disk.crash(Random(1))
+    assert stored.wal.file > 1 and stored.disk.list("raft/log.") == [path_of(stored.wal.file)]

@@ -62,6 +62,7 @@ class Wal:
         self.newest = 0  # the highest number that a file was ever seen to have
         self.obsolete: list[str] = []
         self._open_log = open_log
+        self._removed: list[str] = []  # files that a crash would bring back, before the next sync
         self._touched: dict[int, Log] = {}
         self._syncs: dict[int, _Sync] = {}
         self._sure = (0, 0)  # file and size that are durable
@@ -172,7 +173,8 @@ class Wal:
         if not self.is_dirty:
             return None
         self.is_dirty = False
-        token = disk.sync([path_of(self.file), *self._move_bound(disk)])
+        token = disk.sync([path_of(self.file), *self._move_bound(disk), *self._removed])
+        self._removed = []
         sync = self._syncs.setdefault(token, _Sync())
         sync.file, sync.size = self.file, self.size
         sync.superfluous += self.obsolete
@@ -203,6 +205,8 @@ class Wal:
         """Remove files that newer ones have replaced."""
         for path in paths:
             env.disk.remove(path)
+            if self.is_shared:  # its next file comes after a long time, and with it the next look at old ones
+                self._removed.append(path)
 
     def note_bound(self) -> None:
         """Have the next sync write down how much the disk is sure to hold. To be called now and then: each such name
