@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from chaos.node import Env
 from reference.mutants._planted import Planted
+from reference.raft.members import Members
 from reference.split.hosting import Host
 from reference.split.hosting.replica import Replica
 from reference.split.names import Topic
@@ -54,6 +55,21 @@ class DrainSkipsTheEmpty(Moving):
         member = self._host.member(group)
         if member is not None and isinstance(member.machine, GroupMachine) and member.machine.group.end:
             super().consider(env, group)
+
+
+class RecoveryWritesOldEnsembles(Moving):
+    """Who once belonged to a group by its birth is to belong to it again, first of all."""
+
+    _birth: Sequence[str] = ()
+
+    def consider(self, env: Env, group: int) -> None:
+        known = self._cluster.group(group)
+        self._birth = known.birth if known is not None else ()
+        super().consider(env, group)
+
+    def newcomer(self, members: Members, wanted: Sequence[str]) -> str:
+        lacking = [name for name in self._birth if name not in members.all]
+        return lacking[0] if lacking and not members.learners else super().newcomer(members, wanted)
 
 
 class CountedTwice(Retention):
@@ -148,6 +164,13 @@ MUTANTS = (
         stands_for="bookkeeper #3239, #3887: decommissioning never ends because of ledgers without entries",
         parts={"store": {"moving": DrainSkipsTheEmpty}},
         scenario="drain_empty",
+    ),
+    Planted(
+        name="recovery-writes-old-ensembles",
+        law="availability",
+        stands_for="bookkeeper #2615: recovery makes an ensemble that can't be any more, and never ends",
+        parts={"store": {"moving": RecoveryWritesOldEnsembles}},
+        scenario="store_dies",
     ),
     Planted(
         name="counted-twice",
