@@ -37,8 +37,8 @@ class ReplicaPolicy(RaftPolicy):
     def may_be_dropped(self, source: str, index: int, members: Members) -> bool:
         """Return whether a replica may be deleted because a member passes on this membership, of the entry at ``index``
         (R11)."""
-        newer = index > self.state.memberships.index
-        return newer and source in members.all and self.state.name not in members.all
+        is_news = index >= self.state.memberships.index
+        return is_news and source in members.all and self.state.name not in members.all
 
 
 class PairedSender(Sender):
