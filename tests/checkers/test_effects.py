@@ -26,6 +26,7 @@ VIEW = one_group(
     controller_leader="controller-0",
     newcomers=("broker-3",),
     settled=True,
+    zones={"zone-0": BROKERS[:1]},
 )
 INVENTED = "zap"
 
