@@ -34,7 +34,6 @@ from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.arrays import NEVER
 from checkers._facts.faults import disturbs
-from checkers._facts.storage.entries import whole_of
 from checkers._facts.storage.memberships import memberships
 from checkers._facts.storage.segments import TIER, Report, may_be_harmed, replicas, sealed, uploads
 from checkers._facts.storage.trims import let_go
@@ -197,12 +196,6 @@ def _deletions(rows: Rows, context: RunContext, found: Findings) -> None:
             )
 
 
-def _last_trims(rows: Rows) -> Mapping[tuple[int, int], int]:
-    """Return the last row of a trim, by group and topic."""
-    values = ((at, rows.value(at)) for at in rows.where(kind="trace", f="trim").tolist())
-    return {(whole_of(value, "group"), whole_of(value, "topic")): at for at, value in values}
-
-
 def _left_over(
     rows: Rows,
     context: RunContext,
@@ -211,10 +204,10 @@ def _left_over(
     objects: Mapping[str, int],
     puts: Mapping[str, int],
 ) -> None:
-    """Report objects that nobody has referred to for longer than the bound: since they were put, since their topic was
-    last trimmed in their group, and since the last fault."""
+    """Report objects that nobody has referred to for longer than the bound: since they were put, since a trim let their
+    segments go, and since the last fault."""
     bound_s = OBJECT_LOOKS * facts.bound(context, "collect_s", COLLECT_S)
-    trimmed, times = _last_trims(rows), rows.column("time_ns")
+    times = rows.column("time_ns")
     uploaded: dict[str, Report] = {one.key: one for one in uploads(rows)}
     calm_ns, end_ns = _last_fault_ns(rows), facts.phase_time(rows, "collect")
     for key, at in sorted(objects.items()):
@@ -222,8 +215,8 @@ def _left_over(
             continue
         since = [puts[key]]
         if key in uploaded:
-            segment = uploaded[key].segment
-            since += [uploaded[key].at, *([trimmed[place]] if (place := segment[:2]) in trimmed else [])]
+            trimmed = let_go(rows).get(uploaded[key].segment)
+            since += [uploaded[key].at, *([trimmed] if trimmed is not None else [])]
         last = max(since, key=lambda one: int(times[one]))
         if end_ns - max(int(times[last]), calm_ns) > bound_s * 1e9:
             found.add(

@@ -100,11 +100,14 @@ def test_an_object_that_nobody_refers_to_goes_in_time(calm_s: float, found: bool
 
 def test_a_trimmed_object_counts_from_its_trim_and_faults_put_it_off() -> None:
     first = key(TOPIC, 0, 0, 100, 1)
-    it = used()
+    it = uploaded()
     it.wait(50)
-    it.trim(0, TOPIC, 1)
+    it.trim(0, TOPIC, 1, size_bytes=200, left_bytes=100)
     finished(it, SECOND, first, calm_s=50).expect(LAW, validity=Validity.VALID)
-    finished(used(), SECOND, first).expect(LAW, A.OBJECT_ORPHANED)
+    it = used()
+    it.wait(20)
+    it.trim(0, TOPIC, 1, size_bytes=100, left_bytes=100)  # another trim that does not let it go
+    finished(it, SECOND, first, calm_s=45).expect(LAW, A.OBJECT_ORPHANED)
     it = used()
     it.put(LATE)
     fault = it.inject("kill", "store-1")
