@@ -305,14 +305,13 @@ def test_a_full_disk_refuses_appends_and_all_else_goes_on() -> None:
     disk, write = world.disks[leader], world.disks[leader].write
 
     def full(path: str, offset: int, data: bytes) -> None:
-        if len(data) > 2000 or path.startswith(("raft/reserve", "segments/")):
+        if len(data) > 2000 or path.startswith("segments/"):
             raise DiskFull("no room")
         write(path, offset, data)
 
     disk.write = full  # type: ignore[method-assign]
-    disk.truncate("raft/reserve", 0)
     host = world.store(leader).groups.host  # type: ignore[union-attr]
-    host.wal.reserve.give_up(disk)
+    host.wal.room.begin(host.wal.size)  # nothing is filled ahead
     big = append(world.owner.fenced_epoch, world.owner.ends[0], (TOPIC, 0, 10, bytes(3000)), group=0, topics={TOPIC: 5})
     request = AppendRequest(
         group=0, epoch=big.epoch, position=big.position, crc=big.crc, topics=big.topics, records=big.records
