@@ -121,11 +121,10 @@ class ClusterView:
     ``groups``: one for a master and its slaves; as many as there are partitions where each has a leader of its own. A
     node may be in several of them. Names of groups never change during a run.
     ``controllers`` elect leaders and hold metadata, ``tier`` are object stores, ``others`` all other servers (name
-    servers, proxies). ``controller_leader`` is "" while none is known.
-    ``settled``: every group has a leader, every replica is in sync, and the system takes writes.
-    ``newcomers``: the brokers that have never run so far, in the order in which they would join. ``zones``: by the
-    name of a zone, the nodes that go down together with it; {} where the system knows of no zones.
-    ``asked_ns``: when the runner asked for this view, which is nowhere older than that. A driver leaves it alone.
+    servers, proxies). ``controller_leader`` is "" while none is known. ``settled``: every group has a leader, every
+    replica is in sync, and the system takes writes. ``newcomers``: the brokers that have never run so far, in the order
+    in which they would join. ``zones``: the nodes that go down together, by the name of their zone. ``asked_ns``: when
+    the runner asked for this view, which is nowhere older than that; a driver leaves it alone.
     """
 
     groups: tuple[ReplicaGroup, ...] = ()
@@ -459,12 +458,11 @@ class CanDrain(Protocol):
     """Optional power of a driver: a node that runs gives up all that it serves or holds, one piece at a time."""
 
     async def drain(self, network: Network, node: str) -> Mapping[str, object]:
-        """Ask the system to take everything from a node. Returns evidence; raises :class:`chaos.ops.Failed` when the
-        system refused, and :class:`chaos.ops.Unknown` when it may have begun."""
+        """Have everything taken from a node. Returns evidence; raises :class:`chaos.ops.Failed` for a refusal."""
 
     async def undrain(self, network: Network, node: str) -> bool:
-        """Let the node be given things again. Returns whether the system has said so; if not, this is asked again when
-        all faults are undone. Idempotent, and no error when nobody answers."""
+        """Let the node be given things again. Returns whether the system says so; if not, this is asked again when all
+        faults are undone. Idempotent, and no error when nobody answers."""
 
 
 @runtime_checkable

@@ -178,7 +178,7 @@ class Split:
         knows = found.revision((*nodes.stores, *nodes.brokers, *nodes.nameservers))
         return (
             all(found.of.values())
-            and found.metas_caught_up(nodes.metas)
+            and found.at_rest(nodes.metas)
             and knows >= self._places.ids.get(self.options.topic, 2**62)
             and all(one.leader and set(one.in_sync) == set(one.replicas) for one in (*groups, *slices))
             and all(len(one.replicas) == self.options.replicas for one in groups)

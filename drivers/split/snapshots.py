@@ -37,11 +37,14 @@ class Snapshots:
         leaders = [(self.of[name]["term"], name) for name in metas if self.of[name].get("role") == "leader"]
         return max(leaders, default=(-1, ""))[1]
 
-    def metas_caught_up(self, metas: Sequence[str]) -> bool:
-        """Return whether meta's leader counts on the votes of all, and each knows all that it committed."""
+    def at_rest(self, metas: Sequence[str]) -> bool:
+        """Return whether meta's leader counts on the votes of all, each knows all that it committed, and each group has
+        the members that it is to have."""
         leader = self.of.get(self.meta_leader(metas), {})
-        return sorted(leader.get("voters", ())) == sorted(metas) and all(
-            self.of[name].get("commit", -1) >= leader["commit"] for name in metas
+        return (
+            sorted(leader.get("voters", ())) == sorted(metas)
+            and all(self.of[name].get("commit", -1) >= leader["commit"] for name in metas)
+            and not leader.get("moving")
         )
 
     # Groups

@@ -94,6 +94,7 @@ def test_it_makes_the_topic_once_and_is_not_settled_before_all_know_it() -> None
     [
         ("meta-0", {"commit": 39}),
         ("meta-1", {"voters": ["meta-1", "meta-2"]}),
+        ("meta-1", {"moving": [3]}),
         ("store-2", {"disk": 8}),  # it has come back with another disk
         ("store-1", {"revision": TOPIC_ID - 1}),
         ("broker-1", {"slices": {"slice-0": {"epoch": 4, "state": "opening"}}}),
