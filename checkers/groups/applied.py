@@ -54,7 +54,7 @@ class Applications(Law):
         _same_appends(rows, found, every)
         _same_fences(rows, found, every)
         _joined(rows, found, every)
-        _nothing_dropped(rows, found, every)
+        _nothing_dropped(rows, context, found, every)
         _acknowledged(rows, context, found, every.only(every.accepted))
         return found.partial()
 
@@ -143,7 +143,7 @@ def _joined(rows: Rows, found: Findings, every: Appends) -> None:
     found.add_each(APPEND_MISPLACED, wrong, report, acted_ns=facts.since_load_ns(rows, at[after[wrong]]))
 
 
-def _nothing_dropped(rows: Rows, found: Findings, every: Appends) -> None:
+def _nothing_dropped(rows: Rows, context: RunContext, found: Findings, every: Appends) -> None:
     """Check that no store drops an entry that it has applied: what is applied is committed."""
     for number, group in raft_groups(rows).items():
         for node, cuts in group.by_node(rows, "entries_cut"):
@@ -152,7 +152,8 @@ def _nothing_dropped(rows: Rows, found: Findings, every: Appends) -> None:
             places = dict(zip(applied.tolist(), index.tolist(), strict=True))
             life, highest, witness = rows.column("incarnation"), -1, -1
             for at in facts.in_node_order(rows, np.append(applied, cuts)).tolist():
-                if witness >= 0 and life[at] != life[witness]:
+                is_new = group.begins_anew(node, witness, at, one_clock=context.one_clock)
+                if witness >= 0 and (is_new or life[at] != life[witness]):
                     highest, witness = -1, -1  # it may have begun again on an empty disk
                 if at in places:
                     highest, witness = (places[at], at) if places[at] > highest else (highest, witness)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -24,13 +24,19 @@ _DISK = "#"
 class RaftGroup:
     """One group. ``title`` and ``possessive``: how people call it, as in "the leader of group 3" and "group 3's log".
     ``beginning``: who voted at first; nobody where that is unknown. ``prefix``: how the names of its violations
-    begin."""
+    begin. ``new_disks``: by node, the rows by which it was given another disk than the one that it began with; what was
+    on the one before nobody need remember."""
 
     number: int
     title: str
     possessive: str
     beginning: frozenset[str]
     prefix: str = ""
+    new_disks: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def begins_anew(self, node: str, one: int, other: int, *, one_clock: bool) -> bool:
+        """Return whether a node was given another disk between two rows; at any time where clocks of nodes differ."""
+        return any(one < row < other or not one_clock for row in self.new_disks.get(node, ()))
 
     def rows(self, rows: Rows, f: str) -> Ints:
         """Return the rows of these reports of its members, in the order of the history."""

@@ -29,6 +29,7 @@ def lower_terms(rows: Rows, context: RunContext, found: Findings, group: RaftGro
             if known >= 0 and term[at] < term[known]:
                 between = faults_between(rows, context, known, at)
                 lost = any(node in fault.hits(Effect.LOSES_DISK) for fault in between)
+                lost |= group.begins_anew(node, known, at, one_clock=context.one_clock)
                 did = "led" if known == led else "reported in the same life"
                 if not lost and not any(fault.may_hit(node) for fault in between):
                     found.add(

@@ -51,7 +51,8 @@ def votes_given_once(rows: Rows, context: RunContext, found: Findings, group: Ra
             if _candidate(rows, at) == _candidate(rows, first):
                 continue
             between = faults_between(rows, context, first, at)
-            if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
+            is_new = group.begins_anew(node, first, at, one_clock=context.one_clock)
+            if is_new or any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
                 first = at
             elif _may_have_lost(node, between):
                 found.gap(f"{node} voted twice in a term, but a fault hit it that declares no effects")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chaos.shard_rows import Rows
 from checkers._facts.raft.group import RaftGroup, node_of, numbers
 from checkers._facts.raft.members import Members, changes, members_at
-from checkers._facts.storage.catalogue import catalogue
+from checkers._facts.storage.catalogue import STORE, catalogue
 
 #: How the names of violations of one of many groups begin.
 PREFIX = "group-"
@@ -26,11 +26,21 @@ class Membership:
 
 def raft_groups(rows: Rows) -> Mapping[int, RaftGroup]:
     """Return the groups that stores report, or that meta has given members."""
-    births = catalogue(rows).births()
+    births, disks = catalogue(rows).births(), _new_disks(rows)
     return {
-        number: RaftGroup(number, f"group {number}", f"group {number}'s", births.get(number, frozenset()), PREFIX)
+        number: RaftGroup(
+            number, f"group {number}", f"group {number}'s", births.get(number, frozenset()), PREFIX, disks
+        )
         for number in sorted({*numbers(rows), *births})
     }
+
+
+def _new_disks(rows: Rows) -> Mapping[str, Sequence[int]]:
+    """Return by store the rows by which meta numbered another disk of it than the first."""
+    first: dict[str, dict[int, int]] = {}
+    for entry in catalogue(rows).of(STORE):
+        first.setdefault(entry.name, {}).setdefault(entry.number("disk"), entry.at)
+    return {name: [*known.values()][1:] for name, known in first.items()}
 
 
 def memberships(rows: Rows) -> Mapping[int, Sequence[Membership]]:

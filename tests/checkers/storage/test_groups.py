@@ -182,6 +182,20 @@ def test_what_a_fault_took_from_a_disk_is_gone() -> None:
     it.expect(LAW, validity=Validity.VALID)
 
 
+def test_a_store_on_another_disk_need_not_remember() -> None:
+    it = served()
+    it.undo("rot", it.inject("rot", "store-0", effects={"loses_disk": ["store-0"]}))
+    it.wait(1)
+    it.vote(0, 0, 0, 5)
+    it.leads(0, 0, 5, votes=(0,), voters=REPLICAS[:1])  # alone, which is another matter
+    it.trace("store-0", "damaged", position=-1)
+    it.entry("store", "store-0", disk=9, word="v", zone="", state="up")
+    value = {"role": "follower", "leader": "", "group": 0}
+    it.trace(STORES[0], "raft", epoch=2, value=value)
+    it.trace(STORES[0], "entries_cut", position=1, epoch=1, value={"last": 1, "group": 0})
+    it.expect(LAW, A.GROUP_UNELECTED_LEADER)
+
+
 def test_a_disk_that_an_unknown_fault_may_have_damaged_leaves_the_verdict_unknown() -> None:
     it = served()
     it.inject("odd", "store-1", effects=None)
