@@ -179,11 +179,12 @@ def _ends(changes: Sequence[tuple[Any, ...]], history: History) -> list[float]:
 
 def _roles(history: History, event: type[Role | RaftRole]) -> list[Bar]:
     """Return one bar per (node, role, epoch) from these events; a node that was killed has a gap until its
-    next life."""
+    next life. A node of many groups has a role in each: these have bars of their own, by group."""
     ends_of_lives = {(fault.start_s, node) for fault in fault_lines(history) for node in fault.ended}
     changes_of: dict[str, list[tuple[float, str, int]]] = {}
     for row in history.each(event):
-        changes_of.setdefault(row.node, []).append((row.at_s, str(row.value.get("role", "?")), row.epoch))
+        if event is Role or row.value.get("group") is None:
+            changes_of.setdefault(row.node, []).append((row.at_s, str(row.value.get("role", "?")), row.epoch))
     bars = []
     for node in sorted(changes_of):
         changes = sorted([*changes_of[node], *((at, "", -1) for at, name in ends_of_lives if name == node)])

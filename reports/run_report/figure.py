@@ -5,8 +5,8 @@ What stands here is a picture that needs no script; ``report_axis.js`` adds zoom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
@@ -19,12 +19,15 @@ from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, mark, moments
 from reports.run_report.curves import LANES, each_piece, latency, replica_lags, throughput
 from reports.run_report.fates import Fate, ReplicaFate
 from reports.run_report.lags import Lag
+from reports.run_report.storage import SealedSegments, StorageStory
 from reports.summary import Bar, Numbers, Story
 
 #: Lanes of queues and clients without service.
 OUTAGES = 6
 #: Up to so many messages each has a dot of its own.
 DOTS = 4000
+#: So many waits of segments for the tier are drawn, the longest ones.
+WAITS = 100
 #: Pixels from one number of a cause to the next, at least.
 BESIDE = 15
 
@@ -33,8 +36,9 @@ BESIDE = 15
 class Figure:
     """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
     ``found``: for each kind of violation its name, how often it was found, of how many it is known when they were
-    done, and those seconds; ``two_masters``: from when to when there were two; ``controllers_first``: the
-    run is about what the controllers agreed on; ``opened``: a broken promise is about what is folded else."""
+    done, and those seconds; ``two_masters``: from when to when there were two; ``storage``: what happened to slices and
+    groups; ``controllers_first``: the run is about what the controllers agreed on; ``opened``: a broken promise is
+    about what is folded else."""
 
     marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
@@ -42,6 +46,7 @@ class Figure:
     lags: Sequence[Lag] = ()
     found: Sequence[tuple[str, int, int, Numbers]] = ()
     two_masters: Sequence[tuple[float, float]] = ()
+    storage: StorageStory = field(default_factory=StorageStory)
     controllers_first: bool = False
     opened: bool = False
 
@@ -105,6 +110,12 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
             for start, end in figure.two_masters
         ]
         yield _bars(axis, "Roles and master epochs", [*story.roles, *doubled], labels.of_role)
+    if figure.storage.owners:
+        yield _bars(axis, "Slices: who served them, in which epoch", figure.storage.owners, labels.of_owner)
+    if moved := figure.storage.moved:
+        lanes = len({one.lane for one in moved})
+        title = f"Groups that moved ({lanes:,} of {figure.storage.groups:,}): voters (+ learners)"
+        yield _bars(axis, title, moved, labels.of_members)
     if figure.fates:
         yield replace(_fates(axis, figure.fates), name="messages", folded=figure.controllers_first)
     if figure.found:
@@ -127,6 +138,12 @@ def _others(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
     if story.terms and not figure.controllers_first:
         terms = _bars(axis, "Controllers and their terms", story.terms, labels.of_role)
         yield replace(terms, name="controllers")
+    if leaders := figure.storage.leaders:
+        yield replace(
+            _bars(axis, "Groups: who led them, in which term", leaders, labels.of_owner), name="group leaders"
+        )
+    if figure.storage.sealed:
+        yield _sealed(axis, figure.storage.sealed)
     if figure.lags:
         yield replica_lags(axis, figure.lags)
 
@@ -221,6 +238,35 @@ def _found(axis: Axis, found: Sequence[tuple[str, int, int, Numbers]]) -> Panel:
             stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, _, seconds) in enumerate(shown)
         ),
         words="; ".join(f"{count:,} {name}" for name, count, _, _ in shown),
+    )
+
+
+def _sealed(axis: Axis, groups: Mapping[int, SealedSegments]) -> Panel:
+    """Draw a stroke for each SEAL, and a bar for what waited long for the tier."""
+    shown = list(groups.items())[:LANES]
+    more = f"; {len(groups) - len(shown):,} more groups are not drawn" if len(groups) > len(shown) else ""
+    waits = sorted(
+        ((until - at_s, place, at_s, until, end)
+         for place, (_, found) in enumerate(shown)
+         for at_s, until, end in found.seals if until - at_s >= draw_axis.INSTANT * axis.span_s),
+        reverse=True,
+    )  # fmt: skip
+    bars = [
+        bar(axis, place, at_s, until, "out", (f"segment up to {end:,} waits for the tier", f"{end:,}"))
+        for _, place, at_s, until, end in waits[:WAITS]
+    ]
+    strokes = [
+        stretched(axis, ticks(axis, [at for at, _, _ in found.seals if at <= axis.right_s], "sealed"), lane=place)
+        for place, (_, found) in enumerate(shown)
+    ]
+    return Panel(
+        title=f"Segments when they were sealed; bars wait for the tier (at the right: the sealed end{more})",
+        name="sealed ends",
+        height=LANE * len(shown),
+        names=[f"group {group}" for group, _ in shown],
+        notes=[f"{found.end:,}" for _, found in shown],
+        content=Markup("").join([*bars, *strokes]),
+        words="; ".join(f"group {group}: {len(found.seals)} segments up to {found.end:,}" for group, found in shown),
     )
 
 

@@ -28,6 +28,7 @@ from reports.run_report.master_terms import master_terms, two_masters
 from reports.run_report.promises import Promises, promises
 from reports.run_report.shrunk import shrunk
 from reports.run_report.states import as_json, states
+from reports.run_report.storage import storage_story
 from reports.run_report.story import environment
 from reports.templates import template
 from reports.timeline.from_run import background
@@ -47,7 +48,7 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
     broken = verdict.violations
     shown = cards(judged, kept(run, broken))
     marks = [(card["number"], one["at_s"]) for card in shown for one in card["occurrences"] if one["at_s"] is not None]
-    script = script_of(*SCRIPTS)
+    figure, script = figure_of(judged, axis_of(story), marks), script_of(*SCRIPTS)
     page = template("run_report/report.html.j2").render(
         verdict=verdict,
         screen=screen,
@@ -64,8 +65,8 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
         story=story,
         cards=shown,
         allowed=_allowed([one for one in verdict.findings if one.lawful]),
-        figure=draw(story, figure_of(judged, axis_of(story), marks)),
-        states=as_json(states(judged.history, story, axis_of(story), marks)),
+        figure=draw(story, figure),
+        states=as_json(states(judged.history, story, axis_of(story), marks, figure.storage.events)),
         style=Markup(_file("report.css")),
         script=script,
         script_hash=digest(script),
@@ -143,6 +144,7 @@ def figure_of(run: JudgedRun, axis: Axis, marks: Sequence[tuple[int, float]]) ->
         lags=lags(run.history, terms),
         two_masters=two_masters(terms),
         found=acts(run.verdict.laws, story, overall, Parts(axis.left_s, axis.right_s)),
+        storage=storage_story(run.history, story.faults),
         controllers_first=bool(run.objects),
         opened=bool(broken & ABOUT_TIME),
     )

@@ -35,6 +35,17 @@ def of_role(bar: Bar) -> tuple[str, ...]:
     return tuple(dict.fromkeys((bar.label, brief)))
 
 
+def of_owner(bar: Bar) -> tuple[str, ...]:
+    """Return labels of who served a slice or led a group: with the epoch; with initials; the epoch alone."""
+    node, _, epoch = bar.label.rpartition(" ")
+    return tuple(dict.fromkeys((f"{node}, {epoch}", f"{_initials([node]).get(node, node)}, {epoch}", epoch)))
+
+
+def of_members(bar: Bar) -> tuple[str, ...]:
+    """Return labels of a group's members: whole names, or the numbers of the stores."""
+    return tuple(dict.fromkeys((bar.label, _NUMBERED.sub(r"\2", bar.label))))
+
+
 def chosen(labels: Sequence[str], letters: int) -> str:
     """Return the first label of at most so many letters; "" if none has room."""
     return next((label for label in labels if len(label) <= letters), "")

@@ -23,16 +23,19 @@ EVENTS, POLLS = 400, 500
 POSITIONS = ("end", "synced", "confirm", "first")
 
 
-def states(history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]]) -> dict[str, Any]:
+def states(
+    history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]],
+    more: Sequence[tuple[float, str]] = (),
+) -> dict[str, Any]:  # fmt: skip
     """Return ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
     ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
     first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
     with its ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in
-    columns of differences (-1 where nothing was reported)."""
+    columns of differences (-1 where nothing was reported). ``more``: other events."""
     return {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
-        "events": _events(history, story, marks),
+        "events": _events(history, story, marks, more),
         "faults": [
             [
                 round(f.start_s, 4),
@@ -62,9 +65,11 @@ def _links(fault: FaultLine) -> list[tuple[str, str]]:
     return [] if fault.cuts else list(links.items())
 
 
-def _events(history: History, story: Story, marks: Sequence[tuple[int, float]]) -> list[tuple[float, str]]:
+def _events(
+    history: History, story: Story, marks: Sequence[tuple[int, float]], more: Sequence[tuple[float, str]]
+) -> list[tuple[float, str]]:
     """Return faults, roles, cut logs and causes: of too many, those that stand nearest to a cause."""
-    events = [(second, f"cause {number}") for number, second in marks]
+    events = [*((second, f"cause {number}") for number, second in marks), *more]
     for fault in story.faults:
         if fault.effective != "no":
             events += [(fault.start_s, f"{fault.name} of {fault.targets}"), (fault.end_s, f"{fault.name} ends")]

@@ -17,7 +17,7 @@ from chaos.history.values import to_json, value_of
 
 #: What the pictures of any run are made of besides operations: kinds of rows, and names of traces.
 DRAWN = (Kind.POLL, Kind.FAULT, Kind.HARNESS)
-DRAWN_TRACES = ("role", "raft", "truncate", "store_cas")
+DRAWN_TRACES = ("role", "raft", "truncate", "store_cas", "members", "opened", "closed_slice", "sealed", "uploaded")
 #: Traces that explain violations, and of which a run has few.
 EXPLAINING = (*DRAWN_TRACES, "set", "applied", "start", "recovered", "bootstrap", "crash", "damaged")
 #: So many rows are held of which there are many; of more, the first of each node and queue in a piece of time, which is
