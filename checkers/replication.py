@@ -112,7 +112,7 @@ def _copies(rows: Rows, context: RunContext, found: Findings) -> None:
         _voters_hold(rows, found, mine, voters)
         whole = _whole(mine, voters)
         if len(whole) < wanted:
-            _report_too_few(rows, context, found, known[-1], mine, whole, wanted)
+            _report_too_few(rows, context, found, group, known[-1], mine, whole, wanted)
 
 
 def _voters_hold(rows: Rows, found: Findings, mine: Sequence[Replica], voters: Set[str]) -> None:
@@ -145,22 +145,21 @@ def _report_too_few(
     rows: Rows,
     context: RunContext,
     found: Findings,
+    group: int,
     known: Membership,
     mine: Sequence[Replica],
     whole: Sequence[Replica],
     wanted: int,
 ) -> None:
     """Report a group with too few copies, unless there are too few stores, or it may be that it gets them yet."""
-    complete, group = facts.complete_nodes(rows), mine[0].group if mine else -1
+    complete = facts.complete_nodes(rows)
     up = [entry for entry in catalogue(rows).last(STORE).values() if entry.word("state") == UP]
     if len(up) < wanted:
         found.count("groups_without_stores", 1)
         return
     unread = sorted({node_of(name) for name in known.members.voters} - complete)
-    if unread or not mine:
-        found.gap(
-            f"{', '.join(unread) or 'no store'} could not be read to the end, and a group may have too few copies"
-        )
+    if unread:
+        found.gap(f"{', '.join(unread)} could not be read to the end, and a group may have too few copies")
         return
     bound_s = facts.bound(context, "recover_s", REPLICATED_S)
     last_ns = max((_end_ns(rows, one) for one in rows.memo(faults) if one.effects is None or disturbs(one)), default=-1)
@@ -171,8 +170,8 @@ def _report_too_few(
     found.add(
         TOO_FEW,
         f"{wanted} stores are to hold group {group}, and {bound_s:g} s after the last fault {who} held all of its "
-        f"{max(replica.end for replica in mine)} bytes; its members are {known.members}.",
-        *sorted(int(rows.column("index")[replica.at]) for replica in mine),
+        f"{max((replica.end for replica in mine), default=0)} bytes; its members are {known.members}.",
+        *sorted(int(rows.column("index")[at]) for at in (known.at, *(replica.at for replica in mine)) if at >= 0),
     )
 
 

@@ -68,6 +68,11 @@ def test_a_copy_that_is_behind_is_none() -> None:
     edited(finished(it), 1, position=90).expect(LAW, validity=Validity.VALID)  # there are two stores
 
 
+def test_a_group_that_no_store_shows_has_no_copy() -> None:
+    it = finished(loaded(), groups=3)
+    assert "nobody held all of its 0 bytes" in it.expect(LAW, A.TOO_FEW_COPIES).anomalies[0].explanation
+
+
 def test_a_vote_is_no_copy() -> None:
     lacking(finished(loaded())).expect(LAW, A.VOTER_LACKS_BYTES, A.TOO_FEW_COPIES, validity=Validity.INVALID)
     it = loaded()
