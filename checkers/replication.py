@@ -24,7 +24,7 @@ from checkers._facts.faults import Fault, disturbs, faults
 from checkers._facts.nodes.due import Span, due_ns, spans
 from checkers._facts.raft.group import node_of
 from checkers._facts.run import last_reported_ns
-from checkers._facts.storage.catalogue import DRAINING, STORE, UP, catalogue
+from checkers._facts.storage.catalogue import DRAINING, GROUP, STORE, UP, catalogue
 from checkers._facts.storage.memberships import Membership, memberships
 from checkers._facts.storage.segments import MISSING, Replica, may_be_harmed, replicas, uploads
 
@@ -152,7 +152,7 @@ def _report_too_few(
     wanted: int,
 ) -> None:
     """Report a group with too few copies, unless there are too few stores, or it may be that it gets them yet."""
-    complete = facts.complete_nodes(rows)
+    complete, born = facts.complete_nodes(rows), catalogue(rows).last(GROUP)[str(group)]
     up = [entry for entry in catalogue(rows).last(STORE).values() if entry.word("state") == UP]
     if len(up) < wanted:
         found.count("groups_without_stores", 1)
@@ -171,7 +171,7 @@ def _report_too_few(
         TOO_FEW,
         f"{wanted} stores are to hold group {group}, and {bound_s:g} s after the last fault {who} held all of its "
         f"{max((replica.end for replica in mine), default=0)} bytes; its members are {known.members}.",
-        *sorted(int(rows.column("index")[at]) for at in (known.at, *(replica.at for replica in mine)) if at >= 0),
+        *sorted(int(rows.column("index")[at]) for at in (born.at, known.at, *(one.at for one in mine)) if at >= 0),
     )
 
 
