@@ -22,7 +22,7 @@ from chaos.driver import (
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.services import Topics, WaitingReads
+from chaos.services import DeletesTopics, Topics, WaitingReads
 from chaos.version import VERSION
 from drivers._remoting import tier_faults as tiering
 from drivers.split import meta
@@ -134,7 +134,12 @@ class Split:
 
     def topics(self, network: Network, name: str) -> Topics:
         """Return a client that makes topics."""
-        return TopicClient(network, name, self.nodes.nameservers, self.queues()[0]).placed(self._places)
+        return self.deleting_topics(network, name)
+
+    def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
+        """Return a client that makes topics, and deletes them."""
+        made = TopicClient(network, name, self.nodes.nameservers, self.queues()[0])
+        return made.placed(self._places).asking(self.nodes.metas)
 
     # What the harness observes and changes
 

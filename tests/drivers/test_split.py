@@ -14,7 +14,7 @@ import reference
 from chaos import events
 from chaos.driver import ClusterView, Profile
 from chaos.errors import BadInput
-from chaos.ops import Failed
+from chaos.ops import Failed, Unknown
 from drivers.split import EVENTS, Options, create
 from drivers.split.driver import Split
 from reference.broker import records
@@ -239,3 +239,29 @@ def test_it_tells_all_events_that_its_nodes_trace() -> None:
     sources = "".join(path.read_text() for path in (*files, root / "tier" / "store_client.py"))
     traced = {getattr(events, name).f for name in re.findall(r"\bevents\.(\w+)\(", sources)} | {TierFault.f}
     assert traced <= set(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (Response.SUCCESS, None),
+        (Response.TOPIC_NOT_EXIST, None),
+        (Response.SYSTEM_BUSY, Failed),
+        (Response.CONTROLLER_NOT_LEADER, Failed),
+        (Response.SYSTEM_ERROR, Unknown),
+    ],
+)
+def test_topics_are_deleted_at_metas_leader(code: Response, expected: type[Exception] | None) -> None:
+    def script(node: str, message: Command) -> Command:
+        if node != "meta-2":
+            return Command(code=Response.CONTROLLER_NOT_LEADER, flags=1, fields={"leader": "meta-2"})
+        return Command(code=code, flags=1)
+
+    network = ScriptedNetwork(script)
+    work = system().deleting_topics(network, "c").delete("made-1")
+    if expected:
+        with pytest.raises(expected):
+            run(work)
+    else:
+        assert run(work).node == "meta-2"
+    assert [node for _, node, _ in network.asked][:2] == ["meta-0", "meta-2"]
