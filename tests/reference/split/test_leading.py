@@ -195,10 +195,42 @@ def test_the_sweeper_touches_only_what_is_trimmed_or_of_a_deleted_topic() -> Non
     apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: 1}))
     zombie = Segment(group=5, topic_id=11, start=0, end=first.end, digest="0" * 32)
     above = Segment(group=5, topic_id=11, start=first.end, end=second.end + 1, digest="0" * 32)
+    place, position = (5, 11), machine.group.trimmed[11].position
     living = Sweeper(cluster_with(), None, 100)  # type: ignore[arg-type]
+    living._due[place] = position, 0
     assert [living.may_delete(machine, one) for one in (first, zombie, second, above)] == [True, True, False, False]
+    living._due[place] = 0, 0
+    assert not living.may_delete(machine, first), "it was trimmed after this look's delay had begun"
     deleted = Sweeper(cluster_with(deleted=True), None, 100)  # type: ignore[arg-type]
+    deleted._due[place] = position, 0
     assert [deleted.may_delete(machine, one) for one in (second, above)] == [False, True]
+
+
+class FakeTier:
+    """Looks that the test answers."""
+
+    def __init__(self) -> None:
+        self.looks: list[Any] = []
+
+    def find(self, env: Any, group: int, topic_id: int, then: Any) -> None:
+        self.looks.append(then)
+
+
+def test_a_look_is_put_off_by_no_later_trim() -> None:
+    """A topic that is trimmed more often than its objects' delay would never be looked at."""
+    env, machine = machine_with(1, 2, 3)
+    led, tier = FakeLed(), FakeTier()
+    sweeper = Sweeper(cluster_with(), tier, 100)  # type: ignore[arg-type]
+    for offset in (1, 2, 3):
+        apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: offset}))
+        sweeper.consider(env, led, machine)  # type: ignore[arg-type]
+        assert len(tier.looks) == (offset == 3)
+        env.now += 60_000_000
+    tier.looks.pop()(env, [])
+    sweeper.consider(env, led, machine)  # type: ignore[arg-type]
+    env.now += 100_000_000
+    sweeper.consider(env, led, machine)  # type: ignore[arg-type]
+    assert len(tier.looks) == 1, "what was trimmed meanwhile is the next look's"
 
 
 # Members
