@@ -14,6 +14,7 @@ from reference.split.hosting import Host
 from reference.split.joining import Metas
 from reference.split.names import node_of, replica_name
 from reference.split.options import layout_of, number_of
+from reference.split.segments import Segment
 from reference.split.store.copying import Copying
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
@@ -141,10 +142,13 @@ class Groups:
             led = Led(self.host, group)
             self._retention.consider(env, led, machine, self.now_ms(env, group))
             self._sweeper.consider(env, led, machine)
-            machine.drop_strays(env)
             self.files.retry(self.env_of(env, group), group)
-        self.files.drop_strays(env, lambda segment: segment.group not in self.machines)
+        self.files.drop_strays(env, self._is_stray)
         self.copying.consider(env, self.machines.values())
+
+    def _is_stray(self, segment: Segment) -> bool:
+        machine = self.machines.get(segment.group)
+        return machine is None or machine.is_stray(segment)
 
     def now_ms(self, env: Env, group: int) -> int:
         """Return the time by the median of the members' clocks; 0, which logged time takes for older than itself, while

@@ -223,10 +223,6 @@ class GroupMachine(StateMachine):
         """Delete the files of a group that this store is no member of any more."""
         self.files.drop_strays(env, lambda segment: segment.group == self.number, REMOVED)
 
-    def drop_strays(self, env: Env) -> None:
-        """Delete files that the group has trimmed, or never had, although its seals have passed them."""
-        self.files.drop_strays(env, self.is_stray)
-
     def is_stray(self, segment: Segment) -> bool:
         """Policy: what lies below the last SEAL and isn't named by the state never will be."""
         group = self.group
