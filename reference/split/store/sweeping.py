@@ -25,46 +25,56 @@ class Sweeper:
     def __init__(self, cluster: Cluster, tier: SegmentTier, delete_ms: int) -> None:
         self._cluster, self._tier = cluster, tier
         self._delay_ns = delete_ms * _MS
-        self._due: dict[tuple[int, int], tuple[int, int]] = {}  # group, topic → trimmed up to where, when to look
+        self._due: dict[tuple[int, int], tuple[int, int]] = {}  # group, topic → up to where to look, and when
+        self._looked: dict[tuple[int, int], int] = {}  # up to where the last look went
         self._under_way: dict[tuple[int, int], None] = {}
 
     def consider(self, env: Env, led: Led, machine: GroupMachine) -> None:
-        """Begin the looks that are due."""
-        if not led.leads:
+        """Begin the looks that are due. A look is put off by no later trim: what that lets go is the next one's."""
+        if not self.may_look(led):
             return
         now, group = env.mono_ns(), machine.group
         for topic_id, trimmed in group.trimmed.items():
             place = group.number, topic_id
             position, due_ns = self._due.get(place, (-1, 0))
-            if position != trimmed.position:
+            if place in self._under_way:
+                continue
+            if trimmed.position != position == self._looked.get(place, -1):
                 self._due[place] = trimmed.position, now + self._delay_ns
-            elif due_ns <= now and place not in self._under_way and len(self._under_way) < MAX_UNDER_WAY:
+            elif due_ns <= now and len(self._under_way) < MAX_UNDER_WAY:
                 self._look(env, machine, topic_id)
 
+    def may_look(self, led: Led) -> bool:
+        """Policy: only who leads, and has applied all that was committed before, knows what a group names."""
+        return led.leads
+
     def may_delete(self, machine: GroupMachine, segment: Segment) -> bool:
-        """Policy: only what the group no longer names, and lies below the part that is kept, or is of a topic that is
-        known to be deleted."""
-        group = machine.group
-        trimmed = group.trimmed.get(segment.topic_id)
-        is_below = trimmed is not None and segment.end <= trimmed.position
-        return segment not in group.segments and (is_below or self._cluster.is_deleted(segment.topic_id))
+        """Policy: only what the group no longer names, and lies below what was trimmed when the delay began, or is of a
+        topic that is known to be deleted."""
+        position = self._due[machine.number, segment.topic_id][0]
+        is_old = segment.end <= position or self._cluster.is_deleted(segment.topic_id)
+        return is_old and segment not in machine.group.segments
 
     def _look(self, env: Env, machine: GroupMachine, topic_id: int) -> None:
         place = machine.number, topic_id
         self._under_way[place] = None
-        position = self._due[place][0]
 
         def found(env: Env, segments: list[Segment] | None) -> None:
-            goners = [one for one in segments or () if self.may_delete(machine, one)]
-            self._delete(env, place, goners, position)
+            if segments is None:
+                self._end(env, place, 1)
+            else:
+                self._delete(env, place, [one for one in segments if self.may_delete(machine, one)])
 
         self._tier.find(env, machine.number, topic_id, found)
 
-    def _delete(self, env: Env, place: tuple[int, int], goners: list[Segment], position: int) -> None:
+    def _delete(self, env: Env, place: tuple[int, int], goners: list[Segment]) -> None:
         """Delete these objects one after the other, and look again later."""
         if goners:
-            self._tier.delete(env, goners[0], lambda env, gone: self._delete(env, place, goners[1:], position))
-            return
+            self._tier.delete(env, goners[0], lambda env, gone: self._delete(env, place, goners[1:]))
+        else:
+            self._end(env, place, AGAIN)
+
+    def _end(self, env: Env, place: tuple[int, int], delays: int) -> None:
         self._under_way.pop(place, None)
-        if self._due[place][0] == position:
-            self._due[place] = position, env.mono_ns() + AGAIN * self._delay_ns
+        position = self._looked[place] = self._due[place][0]
+        self._due[place] = position, env.mono_ns() + delays * self._delay_ns
