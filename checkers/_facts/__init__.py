@@ -28,7 +28,7 @@ from checkers._facts.faults import (
     only_copy_destroyed,
     service_ended,
 )
-from checkers._facts.masters import ask_replica, from_masters, masters
+from checkers._facts.masters import are_confirmed, ask_replica, from_masters, masters
 from checkers._facts.nodes.logs import (
     by_node,
     confirm_forms,
@@ -70,6 +70,7 @@ __all__ = [
     "acknowledged",
     "acknowledged_tops",
     "all_destroyed",
+    "are_confirmed",
     "ask_replica",
     "at_s",
     "bound",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from chaos.driver import Evidence
+from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers._facts.arrays import Flags, Ints
 
@@ -13,6 +15,13 @@ def masters(rows: Rows) -> frozenset[tuple[str, int]]:
     at = rows.where(kind="trace", f="role")
     epoch = rows.column("epoch")
     return frozenset((rows.text("node", n), int(epoch[n])) for n in at if rows.value(n).get("role") == "master")
+
+
+def are_confirmed(context: RunContext) -> bool:
+    """Return whether masters say that there is nothing more, and what was committed, only once it is confirmed, behind
+    the question, that nobody has replaced them. What anybody was told before then binds them, whatever their epochs
+    are. So it is in storage clusters; elsewhere a deposed master may go on with what it knows."""
+    return Evidence.GROUPS in context.evidence
 
 
 def ask_replica(rows: Rows, at: Ints) -> Flags:

@@ -15,7 +15,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import losses, reads
-from checkers._facts.arrays import Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
+from checkers._facts.arrays import NEVER, Flags, Highest, Ints, any_in, distinct, parts, places_in, slots, stable_order
 from checkers._facts.reads import everywhere, own
 from checkers.consumers.groups import Calls, Group, are_owned, holds_no_longer
 from checkers.consumers.promise import COMMIT_REGRESSION, COMMITTED, DOUBLE_OWNER, NEVER_COMMITTED, PROMISE
@@ -131,19 +131,21 @@ def _kept(rows: Rows, context: RunContext, found: Findings, group: Group, querie
     none is left, the answer is unknown."""
     if not losses.keeps_read(rows, context):
         return
-    back, lost = _gone_back(group, queries, len(rows)), _lost_in_the_end(rows, group)
+    known_epochs = np.full(len(queries.ok), NEVER) if facts.are_confirmed(context) else queries.epoch
+    back, lost = _gone_back(group, queries, known_epochs, len(rows)), _lost_in_the_end(rows, group)
     if destroyed:
         queues = np.concatenate([queries.queue[back], *(group.queues[places] for _, places, _ in lost)])
         holds_no_longer(found, group, queues, destroyed)
         return
-    _report_gone_back(rows, found, group, queries, back)
+    _report_gone_back(rows, found, group, queries, known_epochs, back)
     for at, places, kept in lost:
         _report_lost(rows, found, group, at, places, kept)
 
 
-def _gone_back(group: Group, asked: Calls, rows: int) -> Ints:
+def _gone_back(group: Group, asked: Calls, known_epochs: Ints, rows: int) -> Ints:
     """Return which queries found less than a commit that was acknowledged before them, whatever smaller offsets were
-    committed since: unless the one who answered led an older epoch than the one who took the commit."""
+    committed since: unless the one who took the commit led a later epoch than those that the one who answered has to
+    know of (``known_epochs``: up to these)."""
     acked = group.acked
 
     def fallen(binding: Flags, later: Flags) -> Ints:
@@ -152,18 +154,18 @@ def _gone_back(group: Group, asked: Calls, rows: int) -> Ints:
 
     suspect = np.zeros(len(asked.ok), dtype=np.bool_)
     suspect[fallen(acked.ok, asked.ok)] = True
-    epochs = distinct(asked.epoch[suspect]).tolist()
-    wrong = [fallen(acked.epoch <= epoch, suspect & (asked.epoch == epoch)) for epoch in epochs]
+    epochs = distinct(known_epochs[suspect]).tolist()
+    wrong = [fallen(acked.epoch <= epoch, suspect & (known_epochs == epoch)) for epoch in epochs]
     return np.sort(np.concatenate([*wrong, asked.done[:0]]))
 
 
-def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, back: Ints) -> None:
+def _report_gone_back(rows: Rows, found: Findings, group: Group, asked: Calls, known_epochs: Ints, back: Ints) -> None:
     acked, index = group.acked, rows.column("index")
 
     def report_one(item: int) -> None:
         value, queue = int(asked.offset[item]), int(asked.queue[item])
         binding = (acked.queue == queue) & (acked.ended < asked.began[item])
-        binding &= (acked.offset > value) & (acked.epoch <= asked.epoch[item])
+        binding &= (acked.offset > value) & (acked.epoch <= known_epochs[item])
         latest = int(np.flatnonzero(binding)[np.argmax(acked.began[binding])])
         one, two = int(acked.done[latest]), int(asked.done[item])
         found.add(

@@ -58,7 +58,7 @@ class Read:
             return found.partial()
         if context.unfinished and Evidence.ROLES in context.evidence and not rows.memo(facts.masters):
             return found.partial()  # a master that reports its role will show which of the answers count
-        if Evidence.CONFIRM in context.evidence and context.profile.acks == "all":
+        if _readers_see_acknowledged(context):
             _ends_do_not_fall(rows, context, found, of=ANSWERS, by=ANSWERS, slaves=context.strict)
         else:  # an acknowledgement may come before readers see the message
             _ends_do_not_fall(rows, context, found, of=SHOWN, by=SHOWN)
@@ -69,6 +69,12 @@ class Read:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decided(partial, context)
+
+
+def _readers_see_acknowledged(context: RunContext) -> bool:
+    """Return whether what is acknowledged is shown to readers from then on."""
+    reports = Evidence.CONFIRM in context.evidence or facts.are_confirmed(context)
+    return reports and context.profile.acks == "all"
 
 
 def _nothing_vanishes(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -133,7 +139,8 @@ def _each_with_drains(at: Ints, queue: Ints, drained: Ints) -> tuple[Ints, Ints]
 @dataclass(frozen=True, slots=True)
 class _Ends:
     """What answers say of a queue's end: it was at least ``least`` when the answer came (row ``at``), and
-    at most ``most`` at some time after the question left (row ``asked``). ``judged``: whether it may be too low."""
+    at most ``most`` at some time after the question left (row ``asked``). ``judged``: whether it may be too low.
+    ``last``: whether it is what masters say only while they are known to be those of the last epoch."""
 
     asked: Ints
     epoch: Ints
@@ -142,9 +149,10 @@ class _Ends:
     most: Ints
     at: Ints
     judged: Flags
+    last: Flags
 
 
-def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> _Ends:
+def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool, are_confirmed: bool) -> _Ends:
     """Return what answers say of ends. Those of other parts of the queue are known and not judged, nor are those of
     ``slaves``, which may be behind: what they show to readers is confirmed, so each later master has it."""
     parts, own, rows = [], rows.own, rows.beside
@@ -161,17 +169,20 @@ def _ends(rows: Rows, of: Sequence[str], by: Sequence[str], *, slaves: bool) -> 
             least = most = rows.numbers("maximum", done)
         epoch, queue = rows.column("epoch")[done], rows.column("queue")[done]
         judged = own[done] & by_master & (f in of)
-        parts.append(only(most >= 0, asked, epoch, queue, least, most, done, judged))
+        last = np.full(len(done), are_confirmed and f in SHOWN)
+        if f == "pull":  # with messages there may come an end that is old
+            last &= most <= rows.column("offset")[asked]
+        parts.append(only(most >= 0, asked, epoch, queue, least, most, done, judged, last))
     return _Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _ends_do_not_fall(
     rows: Rows, context: RunContext, found: Findings, *, of: Sequence[str], by: Sequence[str], slaves: bool = False
 ) -> None:
-    """Check of each answer ``of`` these kinds that no answer ``by`` these, of an epoch up to its own, that was complete
-    before it was asked shows a higher end, unless the profile permits that this is gone. Where a queue is parted, of
-    each part those are enough that came first."""
-    ends = _ends(rows, of, by, slaves=slaves)
+    """Check of each answer ``of`` these kinds that no answer ``by`` these, of an epoch up to its own (or of any, where
+    it is confirmed), that was complete before it was asked shows a higher end, unless the profile permits that this is
+    gone. Where a queue is parted, of each part those are enough that came first."""
+    ends = _ends(rows, of, by, slaves=slaves, are_confirmed=facts.are_confirmed(context))
     found.count("ends", int(ends.judged.sum()))
     permits = losses.cuts(rows.beside, context, confirmed=False)
     of_read = losses.cuts_of_read(rows.beside, context)
@@ -188,8 +199,10 @@ def _ends_do_not_fall(
 
 
 def _no_fall_among(rows: Rows, found: Findings, ends: _Ends, judged: Flags, binds: Flags) -> None:
-    for epoch in distinct(ends.epoch[judged]).tolist():
-        binding, later = binds & (ends.epoch <= epoch), judged & (ends.epoch == epoch)
+    epochs = distinct(ends.epoch[judged & ~ends.last]).tolist()
+    by_epoch = [(ends.epoch <= epoch, ~ends.last & (ends.epoch == epoch)) for epoch in epochs]
+    for older, of_epoch in (*by_epoch, (np.ones(len(binds), dtype=np.bool_), ends.last)):
+        binding, later = binds & older, judged & of_epoch
         queue, at, least, known = only(binding, ends.queue, ends.at, ends.least, np.arange(len(binding)))
         high = Highest(queue, at, least, len(rows))
         records = cache(high.records)

@@ -11,6 +11,7 @@ from reference.split.broker.asking import Outcome
 from reference.split.broker.committing import Commits, Key
 from reference.split.broker.pulling import Pulls
 from reference.split.broker.queues import OpenQueue
+from reference.split.broker.serving import QueueRequests
 from reference.split.requests import AppendAnswer, FenceRequest
 from reference.split.store.group_requests import GroupRequests, fence_answer
 from reference.wire.codes import Response
@@ -85,6 +86,20 @@ class BelowTheStart(Pulls):
         self._answer(env, pull, Response.PULL_NOT_FOUND, pull.offset, "local", remark="NO_MATCHED_MESSAGE")
 
 
+class EndsUnconfirmed(Pulls):
+    """An owner says that there is nothing more as long as it believes that it owns the slice."""
+
+    def confirm(self, env: Env, pull: Pull[OpenQueue]) -> None:
+        self._nothing(env, pull)
+
+
+class AnswersUnconfirmed(QueueRequests):
+    """Ends and cursors are answered from memory."""
+
+    def needs_confirmation(self, request: Command) -> bool:
+        return False
+
+
 MUTANTS = (
     Planted(
         name="fenced-means-not-stored",
@@ -132,5 +147,12 @@ MUTANTS = (
         stands_for="aiven/inkless #666: an offset below the start of the log is answered as empty",
         parts={"broker": {"pulls": BelowTheStart}},
         scenario="late_readers",
+    ),
+    Planted(
+        name="owner-answers-unconfirmed",
+        law="no-rollback",
+        stands_for="an owner that was replaced goes on saying that nothing is new, as in apache/pulsar #18236",
+        parts={"broker": {"pulls": EndsUnconfirmed, "queue_requests": AnswersUnconfirmed}},
+        scenario="owner_deposed",
     ),
 )
