@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from reference.mutants._planted import CODEC, NODE, WIRE, Planted
-from reference.split.mutants import brokers, groups, owners, stores
+from reference.split.mutants import brokers, groups, objects, owners, stores
 from reference.wire.codec import RemotingCodec
 
-MUTANTS: tuple[Planted, ...] = (*owners.MUTANTS, *brokers.MUTANTS, *groups.MUTANTS, *stores.MUTANTS)
+MUTANTS: tuple[Planted, ...] = (*owners.MUTANTS, *brokers.MUTANTS, *groups.MUTANTS, *stores.MUTANTS, *objects.MUTANTS)
 
 
 def parts(mutant: str, role: str) -> dict[str, type]:
