@@ -7,9 +7,10 @@ from typing import Any
 from drivers.split import driver
 from drivers.split.driver import Options, create
 from drivers.split.events import EVENTS
+from drivers.split.policies import DECIDED_BY
 from reference.split.options import OPTIONS as NODE_OPTIONS
 
-__all__ = ["EVENTS", "MUTANTS", "NODE_OPTIONS", "Options", "create"]
+__all__ = ["DECIDED_BY", "EVENTS", "MUTANTS", "NODE_OPTIONS", "Options", "create"]
 
 
 def __getattr__(name: str) -> Any:
