@@ -28,6 +28,8 @@ LANE, BAR = 22, 16
 NAME, LABEL, HINT = 40, 60, 240
 #: Pixels of a plot where no script measures it, and of a letter of a label.
 USUAL, LETTER = 860, 5.8
+#: Pixels of a hollow tick, from side to side.
+TICK = 6
 #: What lasts no longer than this share of the axis is a stroke.
 INSTANT = 0.003
 #: So many dots stand above one another.
@@ -113,6 +115,15 @@ def _instant(axis: Axis, lane: int, second: float, kind: str, hint: str) -> Mark
     top, x = LANE * lane + (LANE - BAR) // 2, axis.share(second)
     shown = svg.hint(f"{hint}, {second:.2f} s", HINT)
     return svg.element("line", shown, class_=f"instant {_class(kind)}", x1=x, x2=x, y1=top, y2=top + BAR)
+
+
+def hollow(axis: Axis, lane: int, second: float, hint: str) -> Markup:
+    """Draw a hollow tick, inside the plot also where the second lies beyond its edge."""
+    share = min(max((second - axis.left_s) / axis.span_s, 0.0), 1.0)
+    return svg.element(
+        "rect", svg.hint(f"{hint}, {second:.2f} s", HINT), class_="proof", x=f"{100 * share:.2f}%",
+        y=LANE * lane + (LANE - BAR) // 2, width=TICK, height=BAR, transform=f"translate({-1 - TICK * share:.1f} 0)",
+    )  # fmt: skip
 
 
 def _class(kind: str) -> str:

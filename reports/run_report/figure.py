@@ -15,12 +15,13 @@ from reports.drawn import drawn_s
 from reports.faults import FaultLine
 from reports.run_report import axis as draw_axis
 from reports.run_report import labels
-from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, mark, moments, shade, stretched, ticks
+from reports.run_report.acts import Acts
+from reports.run_report.axis import LANE, USUAL, Axis, Panel, bar, hollow, mark, moments, shade, stretched, ticks
 from reports.run_report.curves import LANES, each_piece, latency, replica_lags, throughput
 from reports.run_report.fates import Fate, ReplicaFate
 from reports.run_report.lags import Lag
 from reports.run_report.storage import SealedSegments, StorageStory
-from reports.summary import Bar, Numbers, Story
+from reports.summary import Bar, Story
 
 #: Lanes of queues and clients without service.
 OUTAGES = 6
@@ -35,16 +36,15 @@ BESIDE = 15
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """All that the axis shows besides the story. ``marks``: the number of each cause, and a second at which it struck;
-    ``found``: for each kind of violation its name, how often it was found, of how many it is known when they were
-    done, and those seconds; ``two_masters``: from when to when there were two; ``storage``: what happened to slices and
-    groups; ``controllers_first``: the run is about what the controllers agreed on; ``opened``: a broken promise is
-    about what is folded else."""
+    ``acts``: the violations, by kind; ``two_masters``: from when to when there were two; ``storage``: what happened to
+    slices and groups; ``controllers_first``: the run is about what the controllers agreed on; ``opened``: a broken
+    promise is about what is folded else."""
 
     marks: Sequence[tuple[int, float]]
     fates: Sequence[Fate] = ()
     replicas: Sequence[ReplicaFate] = ()
     lags: Sequence[Lag] = ()
-    found: Sequence[tuple[str, int, int, Numbers]] = ()
+    acts: Sequence[Acts] = ()
     two_masters: Sequence[tuple[float, float]] = ()
     storage: StorageStory = field(default_factory=StorageStory)
     controllers_first: bool = False
@@ -118,8 +118,8 @@ def _panels(axis: Axis, story: Story, figure: Figure) -> Iterator[Panel]:
         yield _bars(axis, title, moved, labels.of_members)
     if figure.fates:
         yield replace(_fates(axis, figure.fates), name="messages", folded=figure.controllers_first)
-    if figure.found:
-        yield _found(axis, figure.found)
+    if figure.acts:
+        yield _acts(axis, figure.acts)
     if story.throughput:
         yield throughput(axis, story.throughput, each_piece(story, "means"))
     yield from (replace(panel, folded=True) for panel in _others(axis, story, figure))
@@ -226,19 +226,33 @@ def _replicas(axis: Axis, replicas: Sequence[ReplicaFate]) -> Panel:
     )
 
 
-def _found(axis: Axis, found: Sequence[tuple[str, int, int, Numbers]]) -> Panel:
-    shown = found[:LANES]
-    partly = any(known < count for _, count, known, _ in shown)
+def _acts(axis: Axis, acts: Sequence[Acts]) -> Panel:
+    shown = acts[:LANES]
+    partly = any(one.known < one.count for one in shown)
+    late = any(one.proven_s is not None for one in shown)
     return Panel(
         title="Violations, at the moment of the act" + (" (where not all are drawn, the first ones)" if partly else ""),
         height=LANE * len(shown),
-        names=[name for name, _, _, _ in shown],
-        notes=[f"{known:,} of {count:,}" if known < count else f"{count:,}" for _, count, known, _ in shown],
+        names=[one.name for one in shown],
+        notes=[f"{one.known:,} of {one.count:,}" if one.known < one.count else f"{one.count:,}" for one in shown],
         content=Markup("").join(
-            stretched(axis, ticks(axis, seconds, "bad"), lane=place) for place, (_, _, _, seconds) in enumerate(shown)
+            stretched(axis, ticks(axis, one.acted_s, "bad"), lane=place) + _proof(axis, one, place)
+            for place, one in enumerate(shown)
         ),
-        words="; ".join(f"{count:,} {name}" for name, count, _, _ in shown),
+        legend=[("bad", "act"), ("proof", "proven here, later than the act")] if late else [],
+        words="; ".join(f"{one.count:,} {one.name}{_proven(one)}" for one in shown),
     )
+
+
+def _proof(axis: Axis, acts: Acts, place: int) -> Markup:
+    """Draw a hollow tick where violations were proven long after they were done."""
+    if acts.proven_s is None:
+        return Markup("")
+    return hollow(axis, place, acts.proven_s, f"proven here: {acts.name}, by the last row behind it")
+
+
+def _proven(acts: Acts) -> str:
+    return "" if acts.proven_s is None else f", proven by {acts.proven_s:.1f} s"
 
 
 def _sealed(axis: Axis, groups: Mapping[int, SealedSegments]) -> Panel:

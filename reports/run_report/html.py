@@ -143,7 +143,7 @@ def figure_of(run: JudgedRun, axis: Axis, marks: Sequence[tuple[int, float]]) ->
         replicas=replicas,
         lags=lags(run.history, terms),
         two_masters=two_masters(terms),
-        found=acts(run.verdict.laws, story, overall, Parts(axis.left_s, axis.right_s)),
+        acts=acts(run.verdict.laws, story, overall, Parts(axis.left_s, axis.right_s)),
         storage=storage_story(run.history, story.faults),
         controllers_first=bool(run.objects),
         opened=bool(broken & ABOUT_TIME),

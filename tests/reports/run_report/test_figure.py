@@ -85,10 +85,28 @@ def test_all_violations_of_a_kind_are_drawn_where_it_is_known_when_they_were_don
     story = summarise(history.close()[0], one.rows)
     later = moments_of(np.array([4, 6]) * 10**9, whole=True)
     laws = [Verdict(law="order", validity=Validity.INVALID, anomalies=(one, rest), moments={"reorder": later})]
-    ((_, count, known, moments),) = acts(laws, story, [], Parts(0.0, 10.0))
-    assert (count, known, [round(at, 1) for at in moments]) == (100, 100, [2.1, 4.0, 6.0])
+    (drawn,) = acts(laws, story, [], Parts(0.0, 10.0))
+    assert (drawn.count, drawn.known, [round(at, 1) for at in drawn.acted_s]) == (100, 100, [2.1, 4.0, 6.0])
+    assert drawn.proven_s is None
     laws = [replace(laws[0], moments={"reorder": replace(later, whole=False)})]
-    assert acts(laws, story, [], Parts(0.0, 10.0))[0][2] == 1
+    assert acts(laws, story, [], Parts(0.0, 10.0))[0].known == 1
+
+
+@pytest.mark.parametrize(("read_at", "proven_s"), [(5.1, 5.1), (2.2, None)])
+def test_a_hollow_tick_stands_where_a_violation_was_proven_long_after_the_act(
+    tmp_path: Path, read_at: float, proven_s: float | None
+) -> None:
+    history = MadeRun(tmp_path)
+    sent = history.send(2.0, 1, 0, "broker-0", 1)
+    history.phase(read_at - 0.1, "drain")
+    lost = Anomaly(law="durability", name="lost", explanation="gone", rows=(sent, history.drain(read_at, 0, 0)))
+    story = summarise(history.close()[0], lost.rows)
+    laws = [Verdict(law="durability", validity=Validity.INVALID, anomalies=(lost, lost))]
+    (drawn,) = acts(laws, story, [], Parts(0.0, 10.0))
+    assert drawn.proven_s == (proven_s and pytest.approx(proven_s))
+    page = draw(story, Figure(marks=[], acts=[replace(drawn, name=HOSTILE)]))
+    assert page.count("proven here: ") == page.count('class="key proof"') == bool(proven_s)
+    assert "<script" not in page
 
 
 def test_without_a_master_nothing_is_behind(tmp_path: Path) -> None:
