@@ -33,7 +33,7 @@ SERIES = (MINE, FAULT, GOOD, OTHER, "#7b3fa0", SOFT)
 LETTER = 6.0
 
 #: Elements that end where they begin when nothing is in them.
-_SHAPES = frozenset({"circle", "line", "path", "polygon", "polyline", "rect"})
+_SHAPES = frozenset({"circle", "line", "path", "polygon", "polyline", "rect", "use"})
 
 
 def element(name: str, /, *inside: str, **attributes: object) -> Markup:

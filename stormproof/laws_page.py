@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chaos import plugins
-from chaos.driver import Evidence
 from chaos.judging.registry import registry
 from chaos.law import Promise
 from stormproof.catalogue import BEGIN, END, fill, prose
@@ -61,11 +60,7 @@ def _head(promise: Promise) -> Iterator[str]:
 
 
 def _evidence(law: str) -> str:
-    """Return the sets of evidence of which each lets a part of the law be judged; operations are always there."""
-    needed = {kernel: registry().kernels[kernel].needs.evidence for kernel in registry().of(law)}
-    sets = {tuple(sorted(str(one) for one in some)) for some in needed.values()}
-    more = {tuple(word for word in some if word != Evidence.OPERATIONS) or some for some in sets}
-    return "; ".join(" + ".join(f"`{word}`" for word in some) for some in sorted(more))
+    return "; ".join(" + ".join(f"`{word}`" for word in some) for some in registry().evidence(law))
 
 
 def _cell(text: str) -> str:

@@ -42,6 +42,12 @@ class Registry:
         """Return the kernels of one law."""
         return tuple(number for number, kernel in self.kernels.items() if kernel.promise.name == law)
 
+    def evidence(self, law: str) -> list[tuple[str, ...]]:
+        """Return the sets of evidence of which each lets a part of one law be judged. Operations are always there, and
+        stand for themselves only."""
+        sets = {tuple(sorted(map(str, self.kernels[number].needs.evidence))) for number in self.of(law)}
+        return sorted({tuple(word for word in some if word != Evidence.OPERATIONS) or some for some in sets})
+
 
 @cache
 def registry() -> Registry:

@@ -241,9 +241,9 @@ def dots(axis: Axis, x: Numbers, heights: Numbers, kind: str) -> Markup:
     return svg.element("path", class_=f"dots {kind}", d="".join(strokes))
 
 
-def draw(axis: Axis, panel: Panel, number: str, behind: Sequence[Markup]) -> Markup:
+def draw(axis: Axis, panel: Panel, number: str, behind: Markup) -> Markup:
     """Return the panel as HTML: its title, the names of its lanes, the plot, and what stands at the right of it.
-    ``number``: what distinguishes it on the page."""
+    ``number``: what distinguishes it on the page; ``behind``: what lies behind all lanes."""
     key = [
         svg.element("span", svg.element("i", class_=f"key {kind}"), label, svg.element("output"))
         for kind, label in panel.legend
@@ -254,7 +254,7 @@ def draw(axis: Axis, panel: Panel, number: str, behind: Sequence[Markup]) -> Mar
     left = svg.element("ol", *(scale or names), class_="scale" if scale else "names")
     words = svg.element("desc", svg.cut(panel.words, 600), id=f"words-{number}")
     drawn = row(
-        "", panel.height, [*behind, panel.content], left=left, notes=panel.notes, words=words, role="img",
+        "", panel.height, [behind, panel.content], left=left, notes=panel.notes, words=words, role="img",
         aria_labelledby=f"panel-{number} words-{number}",
     )  # fmt: skip
     return svg.element("div", svg.element("h3", *title, id=f"panel-{number}"), drawn, class_="panel")

@@ -73,13 +73,15 @@ def head(axis: Axis, marks: Sequence[tuple[int, float]] = ()) -> Markup:
 def draw_panels(axis: Axis, story: Story, figure: Figure, name: str = "") -> Markup:
     """Return the panels of a run as HTML; nothing of one that recorded nothing. ``name``: of the run, where a page
     shows several."""
-    behind = [
-        draw_axis.grid(axis),
-        *(shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"),
-    ]
-    behind += [mark(axis, second) for _, second in figure.marks]
+    shades = [shade(axis, fault.start_s, fault.end_s) for fault in story.faults if fault.effective != "no"]
+    marks = [mark(axis, second) for _, second in figure.marks]
+    behind = svg.element("g", draw_axis.grid(axis), *shades, *marks, id=f"behind{name}")
+    again = svg.element("use", href=f"#behind{name}")
     panels = sorted(_panels(axis, story, figure), key=lambda panel: panel.folded)
-    drawn = [draw_axis.draw(axis, panel, f"{name}{number}", behind) for number, panel in enumerate(panels)]
+    drawn = [
+        draw_axis.draw(axis, panel, f"{name}{number}", again if number else behind)
+        for number, panel in enumerate(panels)
+    ]
     shown = sum(not panel.folded for panel in panels)
     return Markup("").join(drawn[:shown]) + _more(panels[shown:], drawn[shown:], figure.opened)
 

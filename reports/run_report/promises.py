@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from chaos.judging.registry import registry
-from chaos.law import Promise
+from chaos.law import AnomalyKind, Promise
 from chaos.verdict import RunVerdict, Validity, Verdict
 from reports.run_report.headlines import of_violations
 
@@ -19,13 +19,16 @@ NAMED = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseLine:
     """One promise: its name, what it demands, and in ``words`` what was found. ``lossy``: part of that is permitted by
-    the profile. ``unjudged``: parts of it that were not judged, with the reason."""
+    the profile. ``unjudged``: parts of it that were not judged, with the reason. ``violations``: what breaks it, and
+    ``evidence``: what it is judged from, each part by itself."""
 
     name: str
     meaning: str
     words: Markup | str
     lossy: bool = False
     unjudged: Sequence[str] = ()
+    violations: Sequence[AnomalyKind] = ()
+    evidence: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ def promises(verdict: RunVerdict, by_policy: Mapping[str, Markup], reasons: Mapp
             words=Markup("<b>{}</b>{}").format(lossy, f"; {words}" if words else "") if lossy else words,
             lossy=bool(lossy),
             unjudged=law.unjudged,
+            violations=[kind for kind in promise.anomalies if not kind.lawful],
+            evidence=[" and ".join(some) for some in registry().evidence(law.law)],
         )
         lines[law.validity].append(line)
         if law.validity is Validity.NOT_APPLICABLE:

@@ -196,7 +196,10 @@ def test_the_seconds_stay_on_top_and_have_lines_in_every_panel(chromium: Browser
     top = chromium.run("document.querySelector('.axis-head').getBoundingClientRect().top")
     assert top == pytest.approx(chromium.run("document.querySelector('.top').getBoundingClientRect().height"), abs=2)
     lines = chromium.run("[...document.querySelectorAll('.grid')].map((grid) => grid.childElementCount)")
-    assert len(set(lines)) == 1 and lines[0] >= 4
+    assert len(lines) == 1 and lines[0] >= 4
+    behind = "panel.querySelector('.plot .grid, .plot use[href=\"#behind\"]').getBoundingClientRect().height"
+    heights = chromium.run(f"[...document.querySelectorAll('.axis > .panel')].map((panel) => {behind})")
+    assert len(heights) >= 3 and min(heights) >= 20
 
 
 @needs_browser

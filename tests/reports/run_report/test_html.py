@@ -127,6 +127,13 @@ def test_invalid_page_leads_with_the_verdict_and_quotes_the_witnesses(tmp_path: 
     assert "svg" in page.tags
 
 
+def test_a_promise_says_folded_what_breaks_it_and_what_it_is_judged_from(tmp_path: Path) -> None:
+    page = report(tmp_path, judged(Validity.INVALID, (LOST,)))
+    (about,) = [one for one in page.split('<details class="about">')[1:] if "<b>durability</b>" in one]
+    assert "<dt>lost</dt><dd>acknowledged, not removed by retention" in about and "lost-by-policy" not in about
+    assert "Judged from: confirm; operations</small></details>" in about
+
+
 def test_hostile_values_stay_text_and_nothing_is_loaded_from_outside(tmp_path: Path) -> None:
     text = report(tmp_path, judged(Validity.INVALID, (LOST,)))
     page = Page(text)
