@@ -140,11 +140,9 @@ def test_the_configuration_leaves_out_pages_that_are_not_written() -> None:
 
 
 def test_links_out_of_the_docs_become_text_or_pages_of_the_site() -> None:
-    links = (
-        "[a](../CONTRIBUTING.md#rules) [b](../chaos/api.py) [c](laws.md) ![d](etcd-lock.png) [e](https://it.example)"
-    )
+    links = "[a](../CONTRIBUTING.md#rules) [b](../chaos/api.py) [c](laws.md) ![d](driver.svg) [e](https://it.example)"
     text = f"{links}\n```\n[f](../chaos)\n```\n* g\n  * h\n"
-    made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](etcd-lock.png) [e](https://it.example)"
+    made = "[a](CONTRIBUTING.md#rules) b [c](laws.md) ![d](driver.svg) [e](https://it.example)"
     assert site.page("api.md", site.HOME, text) == f"{made}\n```\n[f](../chaos)\n```\n* g\n    * h\n"
     assert site.page("design/nodes.md", site.HOME / "design", "[a](../wire.md)") == "[a](../wire.md)"
 
@@ -152,7 +150,7 @@ def test_links_out_of_the_docs_become_text_or_pages_of_the_site() -> None:
 def test_a_picture_with_a_dark_form_is_shown_in_both() -> None:
     both = "![a](../report.png#only-light)![a](../report.dark.png#only-dark)"
     assert site.page("plugins/a.md", site.HOME / "plugins", "![a](../report.png)") == both
-    assert site.page("a.md", site.HOME, "![a](etcd-lock.png)") == "![a](etcd-lock.png)"
+    assert site.page("a.md", site.HOME, "![a](driver.svg)") == "![a](driver.svg)"
 
 
 @pytest.mark.parametrize("drawing", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)

@@ -1,4 +1,5 @@
-"""The gallery in the documents: what the first screen of a report says of planted bugs, one for each of six laws.
+"""The gallery in the documents: what the first screen of a report says of planted bugs, one for each of six laws; and
+what the page about etcd shows of two runs.
 
 Each story in ``docs/runs.md`` is the one that the report of the run tells. With ``STORMPROOF_REWRITE=1``
 the page and its pictures, light and dark, are made again (they need Chromium): look at the difference before you commit
@@ -11,6 +12,8 @@ import html
 import io
 import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from chaos.history.directory import read_verdict
 from chaos.judging.outcome import judge
 from chaos.judging.run import examine_run
 from chaos.verdict import Engine, Validity
+from drivers.etcd import RECIPES
 from reference.mutants import MUTANTS
 from stormproof.launch import SIM, Launch, start
 from tests.browser import CHROMIUM, browser
@@ -35,6 +39,19 @@ WIDTH, HEIGHT, COLOURS, MOST = 1440, 900, 80, 100_000
 #: The picture on the first page, its size, and how the dark form of a picture is called.
 FIRST, FIRST_SIZE = DOCS / "report.png", (1200, 1150)
 DARK = ".dark.png"
+#: Pictures of a cause on the page about etcd: the experiment, and where it runs.
+FOREIGN = {
+    "etcd-lock": pytest.param("lease_lock", "process", marks=pytest.mark.process),
+    "etcd-stale-read": pytest.param("serializable_reads", "netns", marks=pytest.mark.netns),
+}
+#: The part of a page with the first cause, from its number to the calls that contradict one another.
+CAUSE = """(() => {
+  document.querySelector('.top').remove();
+  const card = document.querySelector('.finding'), calls = card.querySelector('.static-timeline');
+  card.scrollIntoView();
+  const { left, top, right } = card.getBoundingClientRect();
+  return [left - 8, top, right + 8, calls.getBoundingClientRect().bottom + 12].map(Math.round);
+})()"""
 #: A page's size in bytes, and on paper.
 PAGE_BYTES, SHEETS = 500_000, 6
 
@@ -161,6 +178,24 @@ def test_the_gallery_tells_what_the_report_says(tmp_path: Path, exhibit: Exhibit
     assert section(exhibit, told) in PAGE.read_text("utf-8")
 
 
+@pytest.mark.full
+@pytest.mark.skipif(not RECIPES[0].installed, reason="etcd is not installed: `stormproof install etcd`")
+@pytest.mark.parametrize(
+    ("name", "scenario", "deployment"),
+    [pytest.param(name, *one.values, marks=one.marks) for name, one in FOREIGN.items()],
+)
+def test_what_etcd_permits_is_found_as_its_page_shows(
+    tmp_path: Path, name: str, scenario: str, deployment: str
+) -> None:
+    line = ("run", f"etcd/{scenario}", "--on", deployment, "--seed", "1", "--engine", "local", "--out", str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", "stormproof", *line], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr[-2000:]
+    (page,) = tmp_path.glob("*/report.html")
+    assert 'class="static-timeline"' in page.read_text("utf-8")
+    if os.environ.get(REWRITE):
+        draw(page, DOCS / f"{name}.png", (1000, HEIGHT), CAUSE)
+
+
 def test_the_gallery_shows_each_law_once_with_a_small_picture() -> None:
     assert len({exhibit.law for exhibit in EXHIBITS}) == len(EXHIBITS)
     assert {exhibit.mutant for exhibit in EXHIBITS} <= {planted.name for planted in MUTANTS}
@@ -214,14 +249,16 @@ def write(exhibit: Exhibit, told: str) -> None:
     PAGE.write_text(page.replace(old.group(0), new), "utf-8")
 
 
-def draw(page: Path, picture: Path, size: tuple[int, int]) -> None:
-    """Save the first screen, light and dark, with few colours: a picture of text and bars needs no more."""
+def draw(page: Path, picture: Path, size: tuple[int, int], part: str = "") -> None:
+    """Save the first screen, light and dark, with few colours: a picture of text and bars needs no more. ``part``: a
+    script that gives the box of what is shown instead."""
     from PIL import Image
 
     width, height = size
     with browser() as tab:
         for file in (picture, picture.with_suffix(DARK)):
             tab.open(page, width=width, height=height, dark=file != picture)
+            box = tab.run(part) if part else (0, 0, *size)
             tab.picture(file)
-            shown = Image.open(io.BytesIO(file.read_bytes())).convert("RGB")
+            shown = Image.open(io.BytesIO(file.read_bytes())).convert("RGB").crop(box)
             shown.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
