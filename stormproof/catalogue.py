@@ -251,7 +251,10 @@ def _provided(host: type, fault: Fault) -> str:
 def write(page: str) -> str:
     """Return the page with its tables made again."""
     found = entries()
-    return fill(page, {"faults": _overview(found), "proofs": _proofs(), "options": _details(found)})
+    return fill(
+        page,
+        {"faults": _by_place(found), "effects": _by_effect(found), "proofs": _proofs(), "options": _details(found)},
+    )
 
 
 def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
@@ -265,10 +268,23 @@ def fill(page: str, parts: Mapping[str, Iterable[str]]) -> str:
     return page
 
 
-def _overview(found: Sequence[Entry]) -> Iterator[str]:
-    yield from ("| fault | deployments | effects |", "|---|---|---|")
-    for one in found:
-        yield f"| [`{one.name}`](#{one.name}) | {_places(one.deployments)} | {_words(one.effects) or '–'} |"
+def _by_place(found: Sequence[Entry]) -> Iterator[str]:
+    """Yield for each set of deployments the faults that can be done there: lists, since a phone has no room for a table
+    with a row for each."""
+    yield from _listed((_places(one.deployments), one) for one in found)
+
+
+def _by_effect(found: Sequence[Entry]) -> Iterator[str]:
+    yield from _listed((f"`{effect}`", one) for one in found for effect in one.effects)
+
+
+def _listed(pairs: Iterable[tuple[str, Entry]]) -> Iterator[str]:
+    """Yield an item for each first word of the pairs, the one with the most faults first."""
+    faults: dict[str, list[str]] = {}
+    for words, one in pairs:
+        faults.setdefault(words, []).append(f"[`{one.name}`](#{one.name})")
+    for words, names in sorted(faults.items(), key=lambda pair: -len(pair[1])):
+        yield from prose(f"* **{words}**: {', '.join(names)}", indent="  ")
 
 
 def _places(able: Mapping[str, str]) -> str:
@@ -300,7 +316,8 @@ def _details(found: Sequence[Entry]) -> Iterator[str]:
 
 def _ending(one: Entry) -> str:
     probed = "; probed" if any(shown in one.proof for shown in SHOWN.values()) else ""
-    said = [f"Undo: {_words(one.undo)}{probed}."] if one.undo else []
+    said = [f"Effects: {_words(one.effects)}."] if one.effects else []
+    said += [f"Undo: {_words(one.undo)}{probed}."] if one.undo else []
     said += [f"Proof: {proof}." for proof in one.proof if proof in HARMED.values()]
     if one.aliases:
         said.append(f"Also: {', '.join(_alias(name, one.aliases[name]) for name in sorted(one.aliases))}.")
@@ -318,13 +335,7 @@ def explained(text: str, options: Sequence[FaultOption]) -> Iterator[str]:
     for option in options:
         default = f" = {_word(option.default)}" if _word(option.default) else ""
         bounds = ", ".join(str(one) for one in (option.unit, *option.values) if one != "")
-        yield from textwrap.wrap(
-            f"* `{option.name}{default}`{f' ({bounds})' if bounds else ''}",
-            WIDTH,
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        yield from prose(f"* `{option.name}{default}`{f' ({bounds})' if bounds else ''}", indent="  ")
     yield ""
 
 
@@ -338,8 +349,9 @@ def _words(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def prose(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def prose(text: str, *, indent: str = "") -> list[str]:
+    """Return a text as lines of the page, those after the first one indented."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def main() -> None:
