@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-# Where bytecode is switched off, as in many images, pyspark is installed without any, and each worker compiles it anew.
+# Where bytecode is switched off, as in many images, pyspark has none, and each worker compiles it again.
 unset PYTHONDONTWRITEBYTECODE
 
 began=$(date +%s)
@@ -118,12 +118,12 @@ make_environment() {
     rm -rf .venv
     "$python" -m venv .venv
     # Spark is the largest by far, and everything else takes as long: each by a pip of its own. Spark is built by
-    # setuptools, which therefore comes first: it must not change meanwhile. The lock names all that either needs, and
-    # one entry of it takes several lines.
+    # setuptools, which therefore comes first: it must not change meanwhile. It is the locked one that builds, in the way
+    # that all versions of pip know. The lock names all that either needs, and one entry of it takes several lines.
     awk '/^[a-z]/ { part = /^setuptools==/ ? "builder" : /^py(spark|4j)==/ ? "spark" : "others" }
         { print >(".cache/" part ".lock") }' requirements.lock
     pip_install --no-deps --require-hashes -r .cache/builder.lock || fail "pip could not install setuptools."
-    pip_install --no-deps --require-hashes -r .cache/spark.lock &
+    pip_install --no-deps --require-hashes --no-build-isolation --use-pep517 -r .cache/spark.lock &
     pip_install --no-deps --require-hashes -r .cache/others.lock || fail "pip could not install what requirements.lock names."
     wait $! || fail "pip could not install pyspark."
     pip_install --no-deps --no-build-isolation -e .
