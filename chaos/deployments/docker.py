@@ -8,9 +8,11 @@ Clients stand behind a proxy in the harness, which knows them apart, so that rul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
-from chaos.deployment import CanLimitDescriptors, CanLimitMemory
+from chaos.deployment import CanLimitDescriptors, CanLimitMemory, Demands
+from chaos.machines.docker import trial
 from chaos.machines.docker.engine import connect_for
 from chaos.machines.docker.fleet import DockerFleet
 from chaos.machines.docker.heal import claimed, heal, heal_all, leftovers
@@ -26,10 +28,11 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
     return DockerDeployment(run_id, directory.resolve(), seed)
 
 
-def check(nodes: Sequence[NodeSpec]) -> None:
-    """Raise :class:`chaos.errors.MachineError` where nothing could be started: no engine answers, or an image is
-    missing."""
-    connect_for(nodes).close()
+def check(nodes: Sequence[NodeSpec], *, demands: Demands) -> None:
+    """Raise :class:`chaos.errors.MachineError` where nothing could be started, as no engine answers or an image is
+    missing, or where the faults need what the kernel lacks."""
+    with closing(connect_for(nodes)) as client:
+        trial.check(client, demands)
 
 
 class DockerDeployment(NetworkDeployment):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
+from chaos.deployment import Demands
 from chaos.effects.links import Delay, Drop, LinkRule
 from chaos.errors import MachineError
 from chaos.fault import Verb
 from chaos.machines import netem
+from chaos.machines.docker import trial
 from tests.chaos.deployments.test_docker import AGAIN_S, FORWARD, ONE, ZERO, World, left_of, never, world
 
 __all__ = ["world"]  # a fixture
@@ -58,3 +61,14 @@ def test_a_kernel_that_lacks_it_is_told_before_any_node_runs(world: World, monke
         world.run(never)
     assert left_of(world.engine, world.directory) == []
     assert not list(world.directory.glob("traces/*"))
+
+
+@pytest.mark.docker
+def test_what_the_kernel_lacks_is_known_before_a_run_is_written(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shaped = Demands(link_actions=frozenset({Delay}))
+    monkeypatch.setattr(netem, "leaf", lambda actions: SLOW)
+    trial.check(engine, shaped)
+    monkeypatch.setattr(netem, "leaf", lambda actions: "nosuchdiscipline")
+    with pytest.raises(MachineError, match="the kernel of this machine has no netem"):
+        trial.check(engine, shaped)
+    trial.check(engine, Demands(link_actions=frozenset({Drop})))
