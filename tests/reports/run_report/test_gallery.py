@@ -53,7 +53,7 @@ CAUSE = """(() => {
   return [left - 8, top, right + 8, calls.getBoundingClientRect().bottom + 12].map(Math.round);
 })()"""
 #: A page's size in bytes, and on paper.
-PAGE_BYTES, SHEETS = 500_000, 6
+PAGE_BYTES, SHEETS = 400_000, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
