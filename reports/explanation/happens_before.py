@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from chaos.history.history import History
 from chaos.history.row import Row
 from reports.explanation.selection import took_away
+from reports.explanation.storage import Edge, links
 from reports.explanation.subject import Subject
 from reports.faults import unsynced
 
 if TYPE_CHECKING:
     import networkx
 
-#: A pair of rows: the first led to the second.
-Edge = tuple[Row, Row]
 #: By these rows a node shows that a fault reached it, also when it was over: it comes back.
 RETURNS = ("start", "recovered")
 
@@ -31,7 +30,7 @@ def happens_before(chosen: Sequence[Row], subject: Subject, history: History) ->
 
     graph: networkx.DiGraph[Any] = networkx.DiGraph()
     graph.add_nodes_from(row.index for row in chosen)
-    for find in (_orders, _calls, _copies, _decisions, _terms, _requests):
+    for find in (_orders, _calls, _copies, _decisions, _terms, _requests, links):
         graph.add_edges_from((one.index, other.index) for one, other in find(chosen, history))
     graph.add_edges_from((one.index, other.index) for one, other in _losses(chosen, subject, history))
     graph.add_edges_from((one.index, other.index) for one, other in _faults(chosen, history))

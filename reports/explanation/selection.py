@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from chaos.events import Append, Applied, Commit, RaftRole, Role, SyncStateSet
 from chaos.history.history import History
 from chaos.history.row import Row
+from reports.explanation.storage import PIECES, places, way
 from reports.explanation.subject import Subject, is_about_group
 
 #: Rows by which a node shows that it holds a record durably, confirmed it, or let a producer know.
@@ -35,6 +36,7 @@ def selection(subject: Subject, history: History) -> list[Row]:
     if subject.objects or any(row.f in ("applied", "raft") for row in subject.witnesses):
         found += _controllers(subject, history)
     found += [*_tier(subject, history), *_commits(subject, history)]
+    found += way(places(subject.messages, history) | _pieces(subject), subject.places, history)
     if not history.has_traces:
         found += _polls(subject, history)
     found += injections(history)
@@ -50,6 +52,12 @@ def _records(subject: Subject, history: History) -> Iterator[Row]:
     for row in history.each(Append, keep=partial(_near, subject)):
         if (row.queue, row.offset) in subject.places:
             yield row
+
+
+def _pieces(subject: Subject) -> set[tuple[int, int]]:
+    """Return the group and position of each piece of a group's bytes that a witness is about."""
+    named = ((row.value.get("group"), row.position) for row in subject.witnesses if row.f in {one.f for one in PIECES})
+    return {(group, position) for group, position in named if isinstance(group, int)}
 
 
 def _clients(subject: Subject, history: History) -> Iterator[Row]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 #: So many arrows are shown; what matters least is left out first.
 ARROWS = 40
 #: Rows by which the outcome was decided; they stay when there are too many arrows.
-DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "raft", "acked", "append")
+DECISIVE = ("truncate", "recovered", "crash", "bootstrap", "role", "applied", "raft", "acked", "append",
+            "fence", "opened", "group_append", "group_acked")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from chaos.history.row import Row
 from reports.explanation.happens_before import hit_by
+from reports.explanation.storage_words import entry_words, storage_words
 from reports.explanation.subject import is_about_group
 from reports.run_report.story import NAMED, message_name
 
@@ -89,10 +90,11 @@ def _trace(row: Row) -> str:
         case "set":
             return _set(value)
         case "raft":
-            return f"{value.get('role')} of term {row.epoch}"
+            of = f" in group {value['group']}" if isinstance(value.get("group"), int) else ""
+            return f"{value.get('role')} of term {row.epoch}{of}"
         case "applied":
             return _entry(row.entry, row.position)
-    return " ".join(filter(None, [row.f, *_named(row)]))
+    return storage_words(row) or " ".join(filter(None, [row.f, *_named(row)]))
 
 
 def _named(row: Row) -> Iterator[str]:
@@ -121,4 +123,6 @@ def _entry(entry: Mapping[str, Any], position: int) -> str:
         return f"ends the master term (epoch {epoch})"
     if kind == "alter":
         return f"agrees on the {_set(entry)} of {entry.get('group')} (set epoch {entry.get('set_epoch')})"
-    return f"applies entry {position}: {kind} {entry.get('broker', '')} of {entry.get('group', '')}"
+    return (
+        entry_words(entry) or f"applies entry {position}: {kind} {entry.get('broker', '')} of {entry.get('group', '')}"
+    )

@@ -26,6 +26,7 @@ from chaos.judging.in_process import InProcess
 from chaos.judging.summary import divide
 from chaos.ops import DELIVERED, SEQUENCE_BITS
 from chaos.verdict import Anomaly
+from reports.explanation import storage
 from reports.explanation.selection import REACHED, TIER_ROWS, is_of_tier, without
 from reports.explanation.subject import Subject
 from reports.faults import fault_lines
@@ -130,11 +131,13 @@ def with_details(found: Gathered, causes: Iterable[Cause], subjects: Sequence[Su
     appends = near.each(Append)
     records = [row for row in appends if row.message in followed or (row.queue, row.offset) in followed_at]
     among = {piece for record in records for piece in notes.past(record)}
+    groups = storage.places(messages, near) if storage.is_storage_cluster(found.drawn) else set()
+    in_groups = [found.whole.only(storage.near(groups)).table] if groups else []
     reached = found.whole.only(_reaching(records), among=among)
     sought = without(records, found.drawn)
     among = {piece for node, epoch in sought for piece in notes.appended(node, epoch)}
     went_on = found.whole.only(_first_appends(sought), among=among)
-    rows = _joined(found.drawn.table, pa.concat_tables([near.table, reached.table, went_on.table]))
+    rows = _joined(found.drawn.table, pa.concat_tables([near.table, reached.table, went_on.table, *in_groups]))
     return found.whole.with_rows(rows, found.drawn.damage)
 
 

@@ -11,9 +11,12 @@ from enum import IntEnum
 
 import pyarrow.compute as pc
 
+from chaos.events import GroupAcked, GroupAppended, Sealed, SliceOpened, StorePut, Trimmed
 from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.ops import SEQUENCE_BITS
+from reports.explanation.storage import places, way
+from reports.explanation.storage_words import storage_words
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import MasterTerm
@@ -44,6 +47,17 @@ class Tone(IntEnum):
     GOOD = 3
     FAULT = 4
     BAD = 5
+
+
+#: What happens to a message in a storage cluster, and how telling that is.
+_GROUP_TONES = {
+    SliceOpened.f: Tone.NOTE,
+    GroupAppended.f: Tone.STEP,
+    GroupAcked.f: Tone.STEP,
+    Sealed.f: Tone.NOTE,
+    StorePut.f: Tone.STEP,
+    Trimmed.f: Tone.BAD,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +116,7 @@ def _of_message(cause: Cause, history: History) -> Iterator[Event]:
     found = history.of_table(table.filter(pc.or_(placed, sent)))
     yield from _sends(found, cause.example)
     yield from _stored(found, cause)
+    yield from _in_group(cause, history)
     yield from _reads(found, cause.example, history)
     yield from _ends(cause, history, found)
 
@@ -154,6 +169,26 @@ def _stored(found: Iterable[Row], cause: Cause) -> Iterator[Event]:
             yield Event(
                 at_s=tail.at_s, row=tail.row, part=Part.REPLICAS, lane=tail.node, text=text, tone=Tone.BAD, drops=True
             )
+
+
+def _in_group(cause: Cause, history: History) -> Iterator[Event]:
+    """Yield its way through a storage cluster: who had the slice, which stores added it, its segment, the tier."""
+    assert cause.example is not None
+    message, offset = cause.example
+    seen: set[tuple[str, str]] = set()
+    for row in way(places({message}, history), {(message >> SEQUENCE_BITS, offset)}, history):
+        tone = _GROUP_TONES.get(row.f)
+        refused = row.f == GroupAppended.f and not row.value.get("accepted")
+        if tone is None or (row.node, row.f) in seen:
+            continue
+        seen.add((row.node, row.f))
+        part, lane = (Part.TIER, "tier") if row.f == StorePut.f else (Part.REPLICAS, row.node)
+        text = "stores it in an object" if row.f == StorePut.f else storage_words(row)
+        holds = {GroupAppended.f: not refused, StorePut.f: True, Trimmed.f: False}.get(row.f)
+        yield Event(
+            at_s=row.at_s, row=row.index, part=part, lane=lane, text=text, tone=Tone.OTHER if refused else tone,
+            holds=holds, drops=row.f == Trimmed.f,
+        )  # fmt: skip
 
 
 def _reads(found: Iterable[Row], copy: Copy, history: History) -> Iterator[Event]:
