@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from chaos.node import Env
 from reference.mutants._planted import Planted
 from reference.split.segments import Segment
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
 from reference.split.store.sweeping import Sweeper
+from reference.split.store.tier import SegmentTier
+from reference.split.view import Cluster
 
 
 class OrphanIsDeleted(Sweeper):
@@ -19,12 +22,37 @@ class OrphanIsDeleted(Sweeper):
         return segment not in machine.group.segments
 
 
+class SegmentsLeak(Sweeper):
+    """A leader deletes what it has seen trimmed. What was trimmed under those before it is not looked for."""
+
+    def __init__(self, cluster: Cluster, tier: SegmentTier, delete_ms: int) -> None:
+        super().__init__(cluster, tier, delete_ms)
+        self._begun: dict[int, dict[int, int]] = {}  # group → topic → trimmed up to where when it was led first
+
+    def consider(self, env: Env, led: Led, machine: GroupMachine) -> None:
+        if led.leads:
+            trimmed = machine.group.trimmed.items()
+            self._begun.setdefault(machine.number, {topic_id: one.position for topic_id, one in trimmed})
+        super().consider(env, led, machine)
+
+    def may_delete(self, machine: GroupMachine, segment: Segment) -> bool:
+        is_older = segment.end <= self._begun[machine.number].get(segment.topic_id, 0)
+        return not is_older and super().may_delete(machine, segment)
+
+
 MUTANTS = (
     Planted(
         name="orphan-is-deleted",
         law="orphans",
         stands_for="nats-server #6888, #7556: whose snapshot is old takes what lives for orphans, and deletes it",
         parts={"store": {"sweeper": OrphanIsDeleted}},
+        scenario="member_behind",
+    ),
+    Planted(
+        name="segments-leak",
+        law="orphans",
+        stands_for="KAFKA-16511: segments of an older lineage of epochs are never deleted",
+        parts={"store": {"sweeper": SegmentsLeak}},
         scenario="member_behind",
     ),
 )
