@@ -247,7 +247,7 @@ def _map_in_time(rows: Rows, context: RunContext, found: Findings) -> None:
 
 QUEUES = Needs(
     part="queues",
-    key=QueueKey.QUEUE,
+    key=QueueKey.OFFSET,
     rows=(own("op", "send"), reads.TOPIC_ENTRIES, reads.RUN),
     columns=(*reads.BASIC, *reads.OPERATIONS, "position"),
     evidence=(Evidence.GROUPS,),
@@ -256,45 +256,48 @@ QUEUES = Needs(
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """All messages of a queue are acknowledged in one group."""
+    """All messages of a queue are acknowledged in one group. Shards report which groups they saw, and the first row."""
 
     promise: Promise = PROMISE
     needs: Needs = QUEUES
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        _one_group(rows, context, found)
+        _groups_seen(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial)
+        found = Findings(PROMISE)
+        seen: dict[int, dict[int, tuple[int, str]]] = {}
+        for fact in partial.facts:
+            of_queue = seen.setdefault(fact["queue"], {})
+            first = (fact["row"], fact["when"])
+            of_queue[fact["group"]] = min(of_queue.get(fact["group"], first), first)
+        found.count("placed_queues", len(seen))
+        for queue, groups in sorted(seen.items()):
+            (row, group), *others = sorted((first[0], group) for group, first in groups.items())
+            for later, other in others:
+                said = f"A message of queue {queue} was acknowledged in group {other} at {groups[other][1]}, "
+                found.add(QUEUE_MOVED, f"{said}although one before was in group {group}.", row, later, queue=queue)
+        return decide(PROMISE, partial.merge(found.partial()))
 
 
-def _one_group(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Check that all messages of a queue were acknowledged in one group, unless its topic was made again."""
+def _groups_seen(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Note in which groups messages of each queue were acknowledged, unless its topic was made again."""
     sends = facts.calls(rows, "send")
-    done = sends.done[sends.ok]
-    queue, position = rows.column("queue")[done], rows.column("position")[done]
-    done, queue, group = done[position >= 0], queue[position >= 0], position[position >= 0] >> POSITION_BITS
+    done = np.sort(sends.done[sends.ok])
+    done = done[rows.column("position")[done] >= 0]
     ids: dict[str, set[int]] = {}
     for entry in catalogue(rows).of(TOPIC):
         ids.setdefault(entry.name, set()).add(entry.number("id"))
     again = [one.index for one in context.meta.queues if len(ids.get(one.topic, ())) > 1]
-    _, first, place = np.unique(queue, return_index=True, return_inverse=True)
-    found.count("placed_queues", len(first))
-    moved = np.flatnonzero((group != group[first[place]]) & ~np.isin(queue, again)) if len(done) else first
-
-    def report(one: int) -> None:
-        other = int(first[place[one]])
-        found.add(
-            QUEUE_MOVED,
-            f"A message of queue {int(queue[one])} was acknowledged in group {int(group[one])} at "
-            f"{facts.at_s(rows, int(done[one]))}, although one before was in group {int(group[other])}.",
-            *_indices(rows, int(done[other]), int(done[one])),
-            queue=int(queue[one]),
-        )
-
-    found.add_each(QUEUE_MOVED, moved, report, acted_ns=facts.since_load_ns(rows, done[moved]))
+    done = done[~np.isin(rows.column("queue")[done], again)]
+    queue, group = rows.column("queue")[done], rows.column("position")[done] >> POSITION_BITS
+    _, first = np.unique(np.stack([queue, group], axis=1), axis=0, return_index=True)
+    for one in first.tolist():
+        at = int(done[one])
+        row, when = int(rows.column("index")[at]), facts.at_s(rows, at)
+        found.fact(queue=int(queue[one]), group=int(group[one]), row=row, when=when)
 
 
 def _indices(rows: Rows, *at: int) -> list[int]:
