@@ -24,6 +24,7 @@ from chaos.kernel import Kernel, Key
 from chaos.law import Partial, RunContext
 from chaos.verdict import Anomaly, Validity
 from checkers.consumers import passed, reached
+from checkers.placement import POSITION_BITS
 from checkers.tier_continuity.manifests import TierContinuity
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import REPORTED, harmed, shards_for, whole_of
@@ -47,8 +48,20 @@ def committers(rng: Random) -> pa.Table:
     return harmed(table.set_column(place, field, pa.array(offset)))
 
 
+def of_groups(rng: Random) -> pa.Table:
+    """Clients whose messages stand in groups of a storage cluster, some of them in another one than most."""
+    table = whole_of(clients(rng))
+    index, op, position = (table[name].to_numpy().copy() for name in ("index", "op", "position"))
+    sends = pc.equal(table["f"].cast(pa.string()), "send").to_numpy(zero_copy_only=False)
+    far = [at for at in index[op < 0].tolist() if rng.random() < 0.1]
+    position[sends & (op >= 0)] = 0
+    position[sends & np.isin(op, far)] = 1 << POSITION_BITS
+    place, field = table.schema.get_field_index("position"), table.schema.field("position")
+    return harmed(table.set_column(place, field, pa.array(position)))
+
+
 #: What clients do that a law is about, where it is not about those that commit nothing.
-DONE = {"consumers": committers}
+DONE = {"consumers": committers, "placement": of_groups}
 #: Kernels that find nothing wrong in what :func:`clients` tell.
 ELSEWHERE = (
     *("what is read through the tier", "tiered records against logs"),
