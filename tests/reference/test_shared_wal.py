@@ -52,6 +52,7 @@ class Stored:
         self.disk.finish(token)
         env: Any = SimpleNamespace(disk=self.disk)
         self.wal.done(env, token)
+        self.wal.go_on(env.disk, token)
         return token
 
     def read_again(self) -> dict[int, LogState]:

@@ -189,17 +189,20 @@ class Wal:
         """Take note that a sync has ended. Return the logs of which more is durable now; None for a sync that is none
         of ours."""
         sync = self._syncs.pop(token, None)
+        if sync is None:
+            return [] if self._rewriting is not None and self._rewriting.token == token else None
+        self._sure = sync.file, sync.size
+        self.remove(env, sync.superfluous)
+        for log in sync.logs.values():
+            log.sync_ended(token)
+        return list(sync.logs)
+
+    def go_on(self, disk: Disk, token: int) -> None:
+        """Write more of the next file, if this sync was that of its last step. To be called once everybody knows what
+        is durable: when the next file takes the place of this one, nothing of it is."""
         rewriting = self._rewriting
-        if sync is not None:
-            self._sure = sync.file, sync.size
-            self.remove(env, sync.superfluous)
-            for log in sync.logs.values():
-                log.sync_ended(token)
         if rewriting is not None and rewriting.token == token:
-            self._go_on_rewriting(env.disk, rewriting)
-        elif sync is None:
-            return None
-        return [] if sync is None else list(sync.logs)
+            self._go_on_rewriting(disk, rewriting)
 
     def remove(self, env: Env, paths: Iterable[str]) -> None:
         """Remove files that newer ones have replaced."""

@@ -179,6 +179,7 @@ class Host:
         for group in wanted:
             if group in self.replicas:
                 self.replicas[group].machine.synced(self._env(group), batch)
+        self.wal.go_on(self._env(_NO_GROUP).disk, batch)
         return True
 
     def _trace_synced(self, env: Env, groups: Sequence[int]) -> None:
