@@ -46,7 +46,7 @@ def draw(explanation: Explanation, links: Mapping[int, str], number: int = 1) ->
     for arrow, text, top in zip(explanation.arrows, texts, tops, strict=False):
         drawn.append(_linked(arrow, text, top, xs, links, explanation.run.name, words_x))
     return svg.picture(
-        width, height, f"sequence-{number}", f"What caused violation {explanation.number} ({explanation.name})",
+        width, height, f"sequence-{number}", explanation.title,
         drawn, smallest=SMALLEST, class_="strip sequence", role="group",
     )  # fmt: skip
 

@@ -72,8 +72,8 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One anomaly, the violation ``number`` of ``of`` in the order of the verdict, and its slice. ``notes``: what the
-    slice can't show, a sentence each."""
+    """One anomaly, the violation ``number`` of ``of`` in the order of the verdict, and its slice; with ``number`` 0
+    rows that somebody chose, of which ``text`` is the title. ``notes``: what the slice can't show, a sentence each."""
 
     run: Path
     law: str
@@ -83,6 +83,11 @@ class Explanation:
     of: int
     arrows: Sequence[Arrow]
     notes: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        """What it shows, in a few words."""
+        return f"What caused violation {self.number} ({self.name})" if self.number else self.text
 
 
 def explain(run: Path, which: str = "1") -> Explanation:
@@ -170,7 +175,7 @@ def sequence(
         before = sliced[:place]
         known = Known(chosen, before, meta.promises, history.one_clock, Evidence.CONFIRM in meta.reported)
         wrong = contradiction(row, known) or decided.get(row.index)
-        arrow = _arrow(row, before, graph, row.index in named, wrong)
+        arrow = arrow_of(row, before, graph, row.index in named, wrong)
         if row is stuck:
             arrow = replace(arrow, text=f"{arrow.text}; {reason}") if reason else arrow
             arrow = replace(arrow, why=arrow.why or f"{_who(row, arrow.target)} {arrow.text}", unplaced=wrong is None)
@@ -195,7 +200,10 @@ def _deciders(row: Row, decided_by: Mapping[str, Sequence[str]], wrong: _Wrong) 
     return tuple(next((decided_by[name] for name in names if name in decided_by), ()))
 
 
-def _arrow(row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: bool, wrong: _Wrong) -> Arrow:
+def arrow_of(
+    row: Row, before: Sequence[Row], graph: networkx.DiGraph[Any], named: bool = False, wrong: _Wrong = None
+) -> Arrow:
+    """Return the arrow of a row: from who led to it, by the ``graph`` and the rows ``before`` it, to who did it."""
     source, target = _ends(row, before, graph)
     what = f"{row.f} {row.type if row.kind == 'op' else row.value.get('role', '')}".strip()
     text = words(row, before, wrong.text if isinstance(wrong, Contradiction) else "")

@@ -18,6 +18,8 @@ from chaos.events import (
     GroupAcked,
     GroupAppended,
     GroupFenced,
+    GroupSynced,
+    MapView,
     Sealed,
     SegmentDropped,
     SegmentHeld,
@@ -223,6 +225,28 @@ def _is_of_object(put: Row, uploaded: Row) -> bool:
     return put.value.get("key") == uploaded.value.get("key")
 
 
+def _is_durable(synced: Row, added: Row) -> bool:
+    ends, group = synced.value.get("groups"), added.value.get("group")
+    index, until = added.value.get("log_index"), ends.get(str(group)) if isinstance(ends, dict) else None
+    return isinstance(until, int) and isinstance(index, int) and until >= index
+
+
+def _is_learned(entry: Row, view: Row) -> bool:
+    decided, known, value = entry.entry.get("revision"), view.value.get("revision"), entry.entry.get("value")
+    is_known = isinstance(decided, int) and isinstance(known, int) and decided <= known
+    return is_known and isinstance(value, dict) and value.get("broker") == view.node
+
+
+def _is_taken_over(view: Row, fence: Row) -> bool:
+    return fence.value.get("broker") == view.node
+
+
+def _is_copied(members: Row, held: Row) -> bool:
+    lists = [found for name in ("voters", "learners") if isinstance(found := members.value.get(name), list)]
+    mine = any(str(name).partition("#")[0] == held.node for names in lists for name in names)
+    return mine and members.value.get("group") == held.value.get("group") and held.value.get("source") != "made"
+
+
 def _is_wanted(entry: Row, members: Row) -> bool:
     return entry.entry.get("kind") == "group" and str(entry.entry.get("name")) == str(members.value.get("group"))
 
@@ -230,10 +254,14 @@ def _is_wanted(entry: Row, members: Row) -> bool:
 #: What leads to what: the names of both rows (of operations with their outcome), and what links the two.
 _LINKED: Sequence[tuple[str, str, Callable[[Row, Row], bool]]] = (
     ("applied", GroupFenced.f, _is_owned),
+    ("applied", MapView.f, _is_learned),
+    (MapView.f, GroupFenced.f, _is_taken_over),
     (GroupFenced.f, SliceOpened.f, _is_opened),
+    (GroupSynced.f, GroupAppended.f, _is_durable),
     (GroupAppended.f, GroupAcked.f, _is_acknowledged),
     (GroupAcked.f, "send ok", _is_answered),
     (Sealed.f, StorePut.f, _is_put),
     (StorePut.f, Uploaded.f, _is_of_object),
     ("applied", "members", _is_wanted),
+    ("members", SegmentHeld.f, _is_copied),
 )

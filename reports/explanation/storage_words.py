@@ -52,6 +52,12 @@ def _append(row: Row, value: Mapping[str, Any]) -> str:
     return f"{'adds' if value.get('accepted') else 'refuses'} {_piece(row)} (epoch {row.epoch}){why}"
 
 
+def _synced(row: Row, value: Mapping[str, Any]) -> str:
+    ends = value.get("groups")
+    ended = ends.items() if isinstance(ends, dict) else ()
+    return "has synced " + (", ".join(f"group {group} up to entry {end}" for group, end in ended) or "its file")
+
+
 def _members(row: Row, value: Mapping[str, Any]) -> str:
     of = f"group {value['group']}" if isinstance(value.get("group"), int) else "the members"
     return f"{of}: voters {_names(value.get('voters'))}{_learners(value)}"
@@ -68,6 +74,8 @@ _WORDS: Mapping[str, Callable[[Row, Mapping[str, Any]], str]] = {
     "group_acked": lambda row, value: (
         f"acknowledges group {value.get('group')} up to {row.position} (epoch {row.epoch})"
     ),
+    "group_synced": _synced,
+    "map_view": lambda row, value: f"knows meta's entries up to revision {value.get('revision')}",
     "opened": lambda row, value: f"opens {value.get('slice')} in epoch {row.epoch}",
     "closed_slice": lambda row, value: f"closes {value.get('slice')} of epoch {row.epoch}",
     "sealed": lambda row, value: f"seals {_piece(row)}",

@@ -13,6 +13,7 @@ from chaos.history.columns import INTEGERS, REPEATED, VALUE, WORDS
 from stormproof.commands import _console
 
 if TYPE_CHECKING:
+    from chaos.history.history import History
     from chaos.history.row import Row
 
 #: Columns that stand at the beginning of a line, or that people don't read.
@@ -21,28 +22,36 @@ LEADING = ("index", "time_ns", "kind", "f", "type", "process", "node", *REPEATED
 RANGE = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", re.ASCII)
 
 
-def show_rows(run: str, out: Path, which: Sequence[str], *, as_json: bool) -> None:
-    """Print the rows of a run that have these numbers, in their order. Raises :class:`BadInput` where it has none of
-    them."""
-    import numpy as np
-    import pyarrow as pa
-
+def show_rows(run: str, out: Path, which: Sequence[str], *, as_json: bool, svg: Path | None = None) -> None:
+    """Print the rows of a run that have these numbers, in their order, or draw them as a sequence into ``svg``. Raises
+    :class:`BadInput` where it has none of them."""
     from chaos.history.history import History
 
-    ranges = [_range(word) for word in which]
     history = History.open(run, out)
     for problem in history.damage:
         _console.err().print(f"note: {problem}", markup=False)
-    index = history.table["index"].to_numpy()
-    chosen = np.any([(first <= index) & (index <= last) for first, last in ranges], axis=0)
-    found = history.of_table(history.table.filter(pa.array(chosen)))
+    found = _chosen(history, [_range(word) for word in which])
     if not found:
         raise BadInput(f"{run} has no such row; it has {history.num_rows}, numbered from 0 on")
-    if as_json:
+    if svg is not None:
+        from reports.explanation.chosen import of_rows
+        from reports.explanation.diagram import write
+
+        _console.say(write(svg, of_rows(found, history)))
+    elif as_json:
         _console.print_json([row_object(row) for row in found])
-        return
-    for line in row_lines(found):
-        _console.say(line)
+    else:
+        for line in row_lines(found):
+            _console.say(line)
+
+
+def _chosen(history: History, ranges: Sequence[tuple[int, int]]) -> list[Row]:
+    import numpy as np
+    import pyarrow as pa
+
+    index = history.table["index"].to_numpy()
+    chosen = np.any([(first <= index) & (index <= last) for first, last in ranges], axis=0)
+    return history.of_table(history.table.filter(pa.array(chosen)))
 
 
 def _range(word: str) -> tuple[int, int]:

@@ -46,15 +46,15 @@ def explain(
     on from each with fresh randomness: how often the violation comes again shows when it became inevitable. The curve
     is kept in the run, and its report shows it.
 
-    With --rows it prints rows of the history by their numbers, as reports name them; times are seconds since the load
-    began. Exit codes: 0, or 3 for bad input.
+    With --rows it prints rows of the history by their numbers, as reports name them, or draws them with --svg; times
+    are seconds since the load began. Exit codes: 0, or 3 for bad input.
     """
     if sum((as_markdown, as_json, svg is not None)) > 1:
         raise BadInput("only one of --markdown, --json and --svg can be asked for")
     if rows is not None:
-        if as_markdown or svg is not None or moments is not None:
-            raise BadInput("--rows prints rows: leave out --markdown, --svg and --moments")
-        show_rows(run, out, rows.split(","), as_json=as_json)
+        if as_markdown or moments is not None:
+            raise BadInput("--rows prints rows: leave out --markdown and --moments")
+        show_rows(run, out, rows.split(","), as_json=as_json, svg=svg)
         return
     path = opening.resolve_one(run, out)
     if moments is None:

@@ -15,6 +15,7 @@ from chaos.history.directory import write_meta, write_verdict
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly, Validity
+from reports.explanation.chosen import of_rows
 from reports.explanation.sequence import ARROWS, Arrow, explain, fold, sequence
 from stormproof import cli
 from tests.checkers.histories import SIZE, content, m
@@ -165,6 +166,20 @@ def test_of_too_many_arrows_those_stay_that_the_law_names_or_that_decided() -> N
     folded, left_out = fold(many)
     assert len(folded) == ARROWS and left_out == len(many) - ARROWS
     assert [one.rows[0] for one in folded[-2:]] == [100, 101]
+
+
+def test_rows_of_any_run_are_drawn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run, picture = small_runs.planted(tmp_path).directory, tmp_path / "rows.svg"
+    assert cli._run(["explain", str(run), "--rows", "0..30", "--svg", str(picture)]) == 0
+    assert capfd.readouterr().out.strip() == str(picture)
+    assert f"Rows of {run.name}" in picture.read_text("utf-8") and "--rows 30" in picture.read_text("utf-8")
+
+
+def test_of_many_chosen_rows_alike_ones_are_folded(tmp_path: Path) -> None:
+    history = History.open(small_runs.planted(tmp_path).directory)
+    few, many = (of_rows(history.of_table(history.table)[:rows], history) for rows in (ARROWS, 10 * ARROWS))
+    assert [arrow.rows for arrow in few.arrows] == [(row,) for row in range(ARROWS)] and not few.notes
+    assert len(many.arrows) == ARROWS and "of these rows are not drawn" in many.notes[0]
 
 
 def test_the_command_prints_text_markdown_and_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
