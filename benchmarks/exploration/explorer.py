@@ -1,5 +1,5 @@
-"""All that three members can do from one beginning, within bounds: every order of deliveries, syncs, timeouts, crashes
-and broken connections, and what must hold in each state.
+"""All that three members can do from one beginning, within bounds: every order of deliveries, syncs, timeouts, crashes,
+broken connections and entries that clients propose, and what must hold in each state.
 
 Breadth first, so that a violation is shown by a shortest path. Messages of one connection keep their order, as they do
 over TCP, and are lost only with it; either end hears of that in its own time. A state that was met before is not gone
@@ -8,28 +8,26 @@ into again; each member's steps are taken once, and remembered.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
 
+from benchmarks.exploration.disk import ModelDisk
 from benchmarks.exploration.member import (
+    Applied,
     Done,
     Event,
     Facts,
     Kind,
     Logged,
     Make,
-    Member,
-    ModelDisk,
     ModelEnv,
-    facts_of,
     frozen,
-    key_of,
     take,
     thawed,
 )
-from reference.raft.member import Raft
 
 NAMES = ("a", "b", "c")
 _PAIRS = tuple(permutations(range(len(NAMES)), 2))
@@ -37,24 +35,33 @@ _PAIRS = tuple(permutations(range(len(NAMES)), 2))
 _BROKEN = -1
 
 
+_Log = tuple[Logged | None, ...]
+
+
 class Violation(Exception):
     """What must hold does not."""
 
 
+def _none(history: tuple[str, ...]) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What is explored. ``begin``: commands that are run first, in this one order: ``timeout a``, ``propose a``,
-    ``crash a``, ``deliver b c`` (one message), ``settle`` (deliver and sync until nothing is left), ``drop``
-    (what is under way), ``drop b`` (to and from it).
+    """What is explored. ``begin``: commands that are run first, in this one order: ``timeout a``, ``heartbeat a``,
+    ``propose a`` (and a word for what), ``crash a``, ``wipe a``, ``deliver b c`` (one message), ``settle`` (deliver and
+    sync until nothing is left), ``drop`` (what is under way), ``drop b`` (to and from it).
 
-    Then so much may happen, in any order, among deliveries (and syncs, unless they end ``at_once``): ``timeouts`` and
-    ``crashes`` of each member, ``proposals``, ``reads``, ``heartbeats``, and connections that break (``breaks``)."""
+    Then so much may happen, in any order, among deliveries (and syncs, unless they end ``at_once``): ``timeouts``,
+    ``crashes`` and lost disks (``wipes``) of each member, ``entries`` that are proposed, by their words, ``reads``,
+    ``heartbeats``, and connections that break (``breaks``). Some entries concern a member: ``join c``."""
 
     name: str
     begin: tuple[str, ...] = ()
     timeouts: Mapping[str, int] = field(default_factory=dict)
     crashes: Mapping[str, int] = field(default_factory=dict)
-    proposals: int = 0
+    wipes: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = field(default_factory=dict)
     reads: int = 0
     heartbeats: int = 0
     breaks: int = 0
@@ -77,16 +84,17 @@ class Explored:
 
 class State(NamedTuple):
     """``members``: numbers of their states, ``links``: messages under way from one to another, as :data:`_PAIRS`.
-    ``committed``: (term, data) by index, and the leader's term that committed it. ``leaders``: by term. The rest is
-    what may still happen."""
+    ``committed``: what was applied, by index, and the term of the member that did so first. ``leaders``: by term. The
+    rest is what may still happen."""
 
     members: tuple[int, ...]
     links: tuple[tuple[int, ...], ...]
-    committed: tuple[tuple[Logged, int], ...]
+    committed: tuple[tuple[Applied, int], ...]
     leaders: tuple[tuple[int, int], ...]
     timeouts: tuple[int, ...]
     crashes: tuple[int, ...]
-    proposals: int
+    wipes: tuple[int, ...]
+    entries: tuple[int, ...]
     reads: int
     heartbeats: int
     breaks: int
@@ -107,7 +115,7 @@ class Steps:
         self._known: dict[tuple[int, Event], tuple[int, Done]] = {}
 
     def begin(self, name: str) -> tuple[int, Done]:
-        env = ModelEnv(name, Member(self._make, name, NAMES), ModelDisk())
+        env = ModelEnv(name, self._make(name), ModelDisk())
         return self._taken(env, Event(Kind.START))
 
     def take(self, number: int, event: Event) -> tuple[int, Done]:
@@ -119,11 +127,14 @@ class Steps:
 
     def _taken(self, env: ModelEnv, event: Event) -> tuple[int, Done]:
         try:
-            env = take(env, event, self._make, NAMES, at_once=self._at_once)
+            env = take(env, event, self._make, at_once=self._at_once)
+            facts = env.member.facts(env)
         except (AssertionError, ValueError, LookupError, OSError) as error:
             raise Violation(f"{env.name} fails: {type(error).__name__}: {error}") from error
-        facts, did = facts_of(env), env.did
-        number = self._numbers.setdefault((env.name, key_of(env, facts)), len(self._blobs))
+        if facts.wrong:
+            raise Violation(f"{env.name} {facts.wrong}")
+        did = env.did
+        number = self._numbers.setdefault((env.name, env.member.key(env, facts)), len(self._blobs))
         if number == len(self._blobs):
             self._blobs.append(frozen(env))
             self.facts.append(facts)
@@ -131,10 +142,12 @@ class Steps:
 
 
 class Explorer:
-    def __init__(self, scope: Scope, make: Make = Raft) -> None:
+    def __init__(self, scope: Scope, make: Make, wrong_history: Callable[[tuple[str, ...]], str] = _none) -> None:
         self._scope = scope
+        self._words = tuple(scope.entries)
         self._steps = Steps(make, at_once=scope.at_once)
-        self._matching: set[tuple[tuple[Logged, ...], tuple[Logged, ...]]] = set()
+        self._wrong_history = lru_cache(maxsize=None)(wrong_history)
+        self._matching: set[tuple[_Log, _Log]] = set()
 
     def run(self, most_states: int) -> Explored:
         """Explore until there is a violation, nothing is left, or there are so many states."""
@@ -182,13 +195,14 @@ class Explorer:
     def _beginning(self) -> State:
         scope, none = self._scope, (0,) * len(NAMES)
         members = tuple(self._steps.begin(name)[0] for name in NAMES)
-        state = State(members, ((),) * len(_PAIRS), (), (), none, none, 0, 0, 0, 0)
+        state = State(members, ((),) * len(_PAIRS), (), (), none, none, none, (0,) * len(self._words), 0, 0, 0)
         for command in scope.begin:
             state = self._played(state, *command.split())
         return state._replace(
             timeouts=tuple(scope.timeouts.get(name, 0) for name in NAMES),
             crashes=tuple(scope.crashes.get(name, 0) for name in NAMES),
-            proposals=scope.proposals,
+            wipes=tuple(scope.wipes.get(name, 0) for name in NAMES),
+            entries=tuple(scope.entries.values()),
             reads=scope.reads,
             heartbeats=scope.heartbeats,
             breaks=scope.breaks,
@@ -204,10 +218,10 @@ class Explorer:
         at = NAMES.index(names[0])
         if word == "deliver":
             return self._delivered(state, _PAIRS.index((at, NAMES.index(names[1]))))
-        if word == "crash":
-            return self._crashed(state, at, Kind.LOSE)
+        if word in ("crash", "wipe"):
+            return self._crashed(state, at, Kind.LOSE if word == "crash" else Kind.WIPE)
         kind = {"timeout": Kind.TIMEOUT, "propose": Kind.PROPOSE, "heartbeat": Kind.HEARTBEAT}[word]
-        return self._stepped(state, at, Event(kind, number=len(state.committed)))
+        return self._stepped(state, at, self._event(state, kind, len(state.committed), " ".join(names[1:])))
 
     def _settled(self, state: State) -> State:
         while True:
@@ -240,8 +254,10 @@ class Explorer:
                 yield f"synced {name}", at, Event(Kind.SYNCED), 0
             if state.timeouts[at]:
                 yield f"timeout {name}", at, Event(Kind.TIMEOUT), 0
-            if state.proposals and facts.leads:
-                yield f"propose {name}", at, Event(Kind.PROPOSE, number=100 + state.proposals), 0
+            for place, word in enumerate(self._words) if facts.leads else ():
+                if state.entries[place] and (facts.may_change_members or not _concerned(word)):
+                    event = self._event(state, Kind.PROPOSE, 100 + state.entries[place], word)
+                    yield f"propose {name} {word}".rstrip(), at, event, place
             if state.heartbeats and facts.leads:
                 yield f"heartbeat {name}", at, Event(Kind.HEARTBEAT), 0
             if state.reads and facts.leader:
@@ -250,16 +266,28 @@ class Explorer:
                 yield f"crash {name}", at, Event(Kind.LOSE), 0
                 if facts.unsynced:
                     yield f"crash {name}, nothing lost", at, Event(Kind.KEEP), 0
+                if len(facts.unsynced) > 1:
+                    yield f"crash {name}, all lost but the log", at, Event(Kind.KEEP_LOG), 0
+            if state.wipes[at]:
+                yield f"wipe {name}", at, Event(Kind.WIPE), 0
         for at, other in _PAIRS if state.breaks else ():
             if at < other and any(state.links[link] for link in _links_between(at, other)):
                 yield f"break {NAMES[at]} and {NAMES[other]}", at, Event(Kind.CLOSED, NAMES[other]), 0
 
-    def _done(self, state: State, at: int, event: Event | None, link: int) -> State:
+    def _event(self, state: State, kind: Kind, number: int, word: str) -> Event:
+        """Return an event; a proposal that concerns a member names it as that calls itself now."""
+        concerned = _concerned(word)
+        name = self._steps.facts[state.members[NAMES.index(concerned)]].replica if concerned else ""
+        return Event(kind, name, 0 if word else number, word)
+
+    def _done(self, state: State, at: int, event: Event | None, place: int) -> State:
         if event is None:
-            return self._delivered(state, link)
+            return self._delivered(state, place)
         match event.kind:
-            case Kind.LOSE | Kind.KEEP:
+            case Kind.LOSE | Kind.KEEP | Kind.KEEP_LOG:
                 return self._crashed(state, at, event.kind)._replace(crashes=_less(state.crashes, at))
+            case Kind.WIPE:
+                return self._crashed(state, at, event.kind)._replace(wipes=_less(state.wipes, at))
             case Kind.CLOSED:
                 links = state.links
                 for broken in _links_between(at, NAMES.index(event.peer)):
@@ -268,7 +296,7 @@ class Explorer:
             case Kind.TIMEOUT:
                 state = state._replace(timeouts=_less(state.timeouts, at))
             case Kind.PROPOSE:
-                state = state._replace(proposals=state.proposals - 1)
+                state = state._replace(entries=_less(state.entries, place))
             case Kind.HEARTBEAT:
                 state = state._replace(heartbeats=state.heartbeats - 1)
             case Kind.READ:
@@ -308,11 +336,32 @@ class Explorer:
                 raise Violation(
                     f"a read at {NAMES[at]} sees {applied} entries; {floor} were committed when it was asked"
                 )
-        committed = _applied(state.committed, at, facts, did.applied)
+        committed = self._committed(state, at, facts, did)
         members = (*state.members[:at], number, *state.members[at + 1 :])
         if facts.log != before.log:
             self._check_logs(members, at)
         return state._replace(members=members, links=links, committed=committed, leaders=leaders)
+
+    def _committed(self, state: State, at: int, facts: Facts, did: Done) -> tuple[tuple[Applied, int], ...]:
+        """State-machine safety: what one member applies at an index, all do, and it leaves the same state; so does a
+        snapshot. What clients are told is committed is that."""
+        committed = state.committed
+        for one in did.applied:
+            if one.index == len(committed) + 1:
+                committed = (*committed, (one, facts.term))
+                wrong = self._wrong_history(tuple(known.did for known, _ in committed))
+                if wrong:
+                    raise Violation(f"{NAMES[at]} applies {one.entry} at {one.index}: {wrong}")
+            elif one.index > len(committed) or committed[one.index - 1][0] != one:
+                other = committed[one.index - 1][0] if one.index <= len(committed) else "nothing"
+                raise Violation(f"{NAMES[at]} applies {one} at {one.index}, where {other} was committed")
+        for index, left in did.restored:
+            if index > len(committed) or committed[index - 1][0].state != left:
+                raise Violation(f"{NAMES[at]} restores a snapshot of {index} entries with another state than they left")
+        for index, data in did.acknowledged:
+            if committed[index - 1][0].entry[1] != data:
+                raise Violation(f"{NAMES[at]} acknowledges {data!r} at {index}, where something else was committed")
+        return committed
 
     def _check_logs(self, members: tuple[int, ...], at: int) -> None:
         """Log matching: entries of one index and term are the same, and so are all before them."""
@@ -321,11 +370,10 @@ class Explorer:
             log = self._steps.facts[number].log
             if other == at or (own, log) in self._matching:
                 continue
-            same = [index for index in range(min(len(own), len(log))) if own[index][0] == log[index][0]]
-            if same and own[: same[-1] + 1] != log[: same[-1] + 1]:
-                raise Violation(
-                    f"the logs of {NAMES[at]} and {NAMES[other]} agree at {same[-1] + 1}, and not before it"
-                )
+            pairs = [pair for pair in zip(own, log, strict=False) if None not in pair]  # no snapshot holds either
+            same = [index for index, (one, two) in enumerate(pairs) if one and two and one[0] == two[0]]
+            if same and any(one != two for one, two in pairs[: same[-1] + 1]):
+                raise Violation(f"the logs of {NAMES[at]} and {NAMES[other]} agree in a term, and not before it")
             self._matching.add((own, log))
 
 
@@ -334,23 +382,16 @@ def _elected(state: State, at: int, facts: Facts) -> tuple[tuple[int, int], ...]
     known = dict(state.leaders).get(facts.term, at)
     if known != at:
         raise Violation(f"{NAMES[known]} and {NAMES[at]} lead in term {facts.term}")
-    for index, (entry, term) in enumerate(state.committed, 1):
-        if term < facts.term and facts.log[index - 1 : index] != (entry,):
+    for index, (one, term) in enumerate(state.committed, 1):
+        if term < facts.term and facts.log[index - 1 : index] not in ((one.entry,), (None,)):
             raise Violation(f"{NAMES[at]} leads in term {facts.term} without entry {index}, committed in term {term}")
     return tuple(sorted({*state.leaders, (facts.term, at)}))
 
 
-def _applied(
-    committed: tuple[tuple[Logged, int], ...], at: int, facts: Facts, applied: Sequence[tuple[int, Logged]]
-) -> tuple[tuple[Logged, int], ...]:
-    """State-machine safety: what one member applies at an index, all do."""
-    for index, entry in applied:
-        if index == len(committed) + 1:
-            committed = (*committed, (entry, facts.term))
-        elif index > len(committed) or committed[index - 1][0] != entry:
-            other = committed[index - 1][0] if index <= len(committed) else "nothing"
-            raise Violation(f"{NAMES[at]} applies {entry} at {index}, where {other} was committed")
-    return committed
+def _concerned(word: str) -> str:
+    """Return the member that an entry concerns: ``join c``; "" for none."""
+    name = word.rpartition(" ")[2]
+    return name if name in NAMES else ""
 
 
 def _links_between(at: int, other: int) -> tuple[int, int]:

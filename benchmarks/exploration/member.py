@@ -1,33 +1,34 @@
-"""One member of a Raft group as a value: what it becomes by an event, and what it does then.
+"""One member of a group as a value: what it becomes by an event, and what it does then.
 
-The code is the controllers' own (:class:`reference.raft.member.Raft`, its log and its messages); around it stand an
-environment without time and a disk that keeps what was synced. A member's whole state is frozen into bytes after each
-step, so that a step can be taken from it again, with another event.
+The code is the nodes' own; around it stand an environment without time and a disk that keeps what was synced. A
+member's whole state is frozen into bytes after each step, so that a step can be taken from it again, with another
+event.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
+from benchmarks.exploration.disk import ModelDisk
 from chaos import events
 from chaos.node import NOWHERE, Address, Env
-from reference.raft.log import RaftLog
+from reference.raft.applying import APPLY
 from reference.raft.member import Raft
-from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.roles import ELECTION, HEARTBEAT
 from reference.raft.state import LEADER
-from reference.raft.state_machine import StateMachine
 from reference.wire.command import Command
 
 #: An entry as a log holds it: term and data. The first one has the index 1.
 Logged = tuple[int, bytes]
-_OPTIONS = RaftOptions(heartbeat_ms=100, election_ms=500, snapshot_entries=1_000_000, append_entries=1)
+#: The files of logs begin so.
+LOGS = "raft/"
 
 
 class Kind(StrEnum):
@@ -41,102 +42,64 @@ class Kind(StrEnum):
     CLOSED = "closed"
     LOSE = "crash, losing what was not synced"
     KEEP = "crash, after all was written"
+    KEEP_LOG = "crash, after the log was written and nothing else"
+    WIPE = "crash, losing the disk"
+
+
+#: Of what wasn't synced, the files that a crash leaves begin so; None: it leaves none.
+_KEPT = {Kind.START: "", Kind.LOSE: None, Kind.KEEP: "", Kind.KEEP_LOG: LOGS}
+CRASHES = (Kind.LOSE, Kind.KEEP, Kind.KEEP_LOG, Kind.WIPE)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``peer``: whose message, or whose connection. ``number``: of the message, the value, or what a read must see."""
+    """``peer``: whose message, or whose connection; of a proposal, whom it concerns. ``number``: of the message, the
+    value, or what a read must see. ``word``: what is proposed."""
 
     kind: Kind
     peer: str = ""
     number: int = 0
+    word: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What laws look at."""
+    """What laws look at. ``log``: all entries; those are None of which a snapshot holds the outcome. ``unsynced``: what
+    a crash may take, by whether it is a log. ``replica``: what the group calls this member. ``wrong``: what is wrong
+    with it, whatever the others are, "" if nothing is."""
 
     term: int
     leads: bool
     leader: str
-    log: tuple[Logged, ...]
+    log: tuple[Logged | None, ...]
     syncing: bool
-    unsynced: bool
+    unsynced: frozenset[bool]
+    replica: str = ""
+    may_change_members: bool = False
+    wrong: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An entry that was applied: its place in the log, the state that it left (of a state machine that does nothing
+    ""), and, in words, what it did."""
+
+    index: int
+    entry: Logged
+    state: str = ""
+    did: str = ""
 
 
 @dataclass(slots=True)
 class Done:
-    """What a step has done: messages (to whom, number), entries applied, reads answered (what each had to see, what was
-    applied by then)."""
+    """What a step has done: messages (to whom, number), entries applied, snapshots restored (index, state), reads
+    answered (what each had to see, what was applied by then), proposals that were acknowledged (index, data)."""
 
     sent: list[tuple[str, int]] = field(default_factory=list)
-    applied: list[tuple[int, Logged]] = field(default_factory=list)
+    applied: list[Applied] = field(default_factory=list)
+    restored: list[tuple[int, str]] = field(default_factory=list)
     reads: list[tuple[int, int]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A client's read, which must see the entries up to ``floor``."""
-
-    floor: int
-
-    def __call__(self, env: Env, safe: bool) -> None:
-        if safe:
-            assert isinstance(env, ModelEnv)
-            env.did.reads.append((self.floor, env.member.raft.applied))
-
-
-def _ended(env: Env, outcome: object, index: int) -> None:
-    """Do nothing: a proposal's client is of no interest."""
-
-
-class ModelDisk:
-    """A sync makes all durable that was written before it; a crash takes the rest, or nothing."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.durable: dict[str, bytes] = {}
-        self.syncs: dict[int, dict[str, bytes]] = {}
-        self._token = 0
-
-    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        return self.files[path][offset : None if length is None else offset + length]
-
-    def size(self, path: str) -> int:
-        return len(self.files[path]) if path in self.files else -1
-
-    def list(self, prefix: str = "") -> list[str]:
-        return sorted(path for path in self.files if path.startswith(prefix))
-
-    def write(self, path: str, offset: int, data: bytes) -> None:
-        before = self.files.get(path, b"")
-        self.files[path] = before[:offset].ljust(offset, b"\0") + data + before[offset + len(data) :]
-
-    def truncate(self, path: str, size: int) -> None:
-        self.files[path] = self.files[path][:size]
-
-    def rename(self, old: str, new: str) -> None:
-        self.files[new] = self.files.pop(old)
-
-    def remove(self, path: str) -> None:
-        self.files.pop(path, None)
-
-    def sync(self, paths: Iterable[str]) -> int:
-        self._token += 1
-        self.syncs[self._token] = dict(self.files)
-        return self._token
-
-    def finish(self) -> int:
-        """End the oldest sync; return its token."""
-        token = next(iter(self.syncs))
-        self.durable = self.syncs.pop(token)
-        return token
-
-    def crash(self, *, lose: bool) -> None:
-        self.syncs.clear()
-        if lose:
-            self.files = dict(self.durable)
-        self.durable = dict(self.files)
+    acknowledged: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 class _Lowest:
@@ -147,7 +110,7 @@ class _Lowest:
 
 
 class ModelEnv:
-    """Time passes only where an event says so."""
+    """Time passes only where an event says so, and wall clocks stand still."""
 
     rng: Any = _Lowest()
     incarnation = 1
@@ -179,7 +142,7 @@ class ModelEnv:
         return NOWHERE, NOWHERE
 
     def set_timer(self, name: str, delay_ns: int) -> None:
-        self.due |= name not in (ELECTION, HEARTBEAT)
+        self.due |= name == APPLY
 
     def cancel_timer(self, name: str) -> None: ...
 
@@ -187,37 +150,89 @@ class ModelEnv:
         return self.now_ns
 
     def wall_ns(self) -> int:
-        return self.now_ns
+        return 0
 
     def trace(self, event: events.Event) -> None: ...
 
 
-#: Makes a member: its name, the names of all, its state machine, its options.
-Make = Callable[[str, Sequence[str], StateMachine, RaftOptions], Raft]
+class Member(ABC):
+    """A node that is nothing but a member of one group."""
+
+    @abstractmethod
+    def start(self, env: ModelEnv) -> None: ...
+
+    @abstractmethod
+    def raft(self) -> Raft | None:
+        """Return its replica; None where it has none."""
+
+    @abstractmethod
+    def raft_env(self, env: ModelEnv) -> Env:
+        """Return what the replica's methods are called with."""
+
+    @abstractmethod
+    def message(self, env: ModelEnv, peer: str, message: Command) -> None: ...
+
+    @abstractmethod
+    def synced(self, env: ModelEnv, token: int) -> None: ...
+
+    @abstractmethod
+    def closed(self, env: ModelEnv, peer: str) -> None: ...
+
+    @abstractmethod
+    def propose(self, env: ModelEnv, event: Event) -> None:
+        """As the leader, propose the entry that the event's word means."""
+
+    def step_over(self, env: ModelEnv) -> None:
+        """Send what a step has gathered."""
+        return
+
+    @abstractmethod
+    def facts(self, env: ModelEnv) -> Facts: ...
+
+    @abstractmethod
+    def key(self, env: ModelEnv, facts: Facts) -> Hashable:
+        """Return a key that is equal for members that will do the same."""
+
+    @staticmethod
+    def wrong_history(committed: tuple[str, ...]) -> str:
+        """Return what is wrong with what the committed entries did, in their order; "" if nothing is."""
+        return ""
 
 
-class Member(StateMachine):
-    """A member whose state machine does nothing."""
+#: Makes a member, by its name.
+Make = Callable[[str], Member]
 
-    def __init__(self, make: Make, name: str, names: tuple[str, ...]) -> None:
-        self.raft = make(name, names, self, _OPTIONS)
 
-    def apply(self, env: Env, index: int, term: int, data: bytes) -> object:
-        assert isinstance(env, ModelEnv)
-        env.did.applied.append((index, (term, data)))
-        return None
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client's read, which must see the entries up to ``floor``."""
 
-    def check(self, data: bytes) -> None: ...
+    floor: int
 
-    def check_snapshot(self, snapshot: bytes) -> None: ...
+    def __call__(self, env: Env, safe: bool) -> None:
+        if safe:
+            node = node_env(env)
+            raft = node.member.raft()
+            assert raft is not None
+            node.did.reads.append((self.floor, raft.applied))
 
-    def snapshot(self) -> Iterable[bytes]:
-        raise NotImplementedError
 
-    def restore(self, env: Env, snapshot: bytes) -> None:
-        raise NotImplementedError
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A client's entry."""
 
-    def role_changed(self, env: Env) -> None: ...
+    data: bytes
+
+    def __call__(self, env: Env, outcome: object, index: int) -> None:
+        if index > 0 and not getattr(outcome, "code", 0):
+            node_env(env).did.acknowledged.append((index, self.data))
+
+
+def node_env(env: Env) -> ModelEnv:
+    """Return the member's own environment."""
+    found = getattr(env, "node", env)
+    assert isinstance(found, ModelEnv)
+    return found
 
 
 # Messages by number, so that states are small and quickly compared
@@ -241,77 +256,71 @@ def message_of(number: int) -> Command:
 # A step
 
 
-def take(env: ModelEnv, event: Event, make: Make, names: tuple[str, ...], *, at_once: bool) -> ModelEnv:
+def take(env: ModelEnv, event: Event, make: Make, *, at_once: bool) -> ModelEnv:
     """One step of a member; returns its environment, another one after a crash. ``at_once``: syncs end in the step in
     which they begin. Raises whatever the member's code does."""
-    if event.kind in (Kind.LOSE, Kind.KEEP, Kind.START):
-        env.disk.crash(lose=event.kind == Kind.LOSE)
-        env = ModelEnv(env.name, Member(make, env.name, names), env.disk)
-    _happen(env, env.member.raft, event)
-    while env.due or (at_once and env.disk.syncs):
-        if env.due:
-            env.due = False
-            env.member.raft.timer(env, "raft.apply")
+    if event.kind in (*CRASHES, Kind.START):
+        if event.kind == Kind.WIPE:
+            env.disk.wipe()
         else:
-            _synced(env, env.member.raft)
+            env.disk.crash(keeps=_KEPT[event.kind])
+        env = ModelEnv(env.name, make(env.name), env.disk)
+        env.member.start(env)
+    else:
+        _happen(env, env.member, event)
+    env.member.step_over(env)
+    while env.due or (at_once and env.disk.syncs):
+        raft = env.member.raft()
+        if env.due and raft is not None:
+            env.due = False
+            raft.timer(env.member.raft_env(env), APPLY)
+        else:
+            _synced(env)
+        env.member.step_over(env)
     return env
 
 
-def _happen(env: ModelEnv, raft: Raft, event: Event) -> None:
+def _happen(env: ModelEnv, member: Member, event: Event) -> None:
+    raft, own = member.raft(), member.raft_env(env)
     match event.kind:
-        case Kind.START | Kind.LOSE | Kind.KEEP:
-            raft.start(env)
         case Kind.DELIVER:
-            raft.message(env, event.peer, message_of(event.number))
+            member.message(env, event.peer, message_of(event.number))
         case Kind.SYNCED:
-            _synced(env, raft)
-        case Kind.TIMEOUT if raft.role == LEADER:
-            env.now_ns += 2 * _OPTIONS.election_ms * 1_000_000
-            raft.timer(env, HEARTBEAT)
-        case Kind.TIMEOUT:
-            env.now_ns = max(env.now_ns, raft.deadline_ns)
-            raft.timer(env, ELECTION)
-        case Kind.HEARTBEAT:
-            raft.timer(env, HEARTBEAT)
-        case Kind.PROPOSE:
-            raft.propose(env, b"%d" % event.number, _ended)
-        case Kind.READ:
-            raft.read(env, Asked(event.number))
+            _synced(env)
         case Kind.CLOSED:
             env.held.pop(event.peer, None)
-            raft.closed(env, event.peer)
+            member.closed(env, event.peer)
+        case Kind.PROPOSE:
+            member.propose(env, event)
+        case _ if raft is None:
+            pass
+        case Kind.TIMEOUT if raft.role == LEADER:
+            env.now_ns += 2 * raft.election_ns
+            raft.timer(own, HEARTBEAT)
+        case Kind.TIMEOUT:
+            env.now_ns = max(env.now_ns, raft.deadline_ns)
+            raft.timer(own, ELECTION)
+        case Kind.HEARTBEAT:
+            raft.timer(own, HEARTBEAT)
+        case Kind.READ:
+            raft.read(own, Asked(event.number))
 
 
-def _synced(env: ModelEnv, raft: Raft) -> None:
+def _synced(env: ModelEnv) -> None:
     token = env.disk.finish()
     env.release()
-    raft.done(env, token)
+    env.member.synced(env, token)
 
 
-# What a member is, for laws and for distinguishing states
+# What a member is, for distinguishing states
 
 
-def facts_of(env: ModelEnv) -> Facts:
-    raft, log = env.member.raft, env.member.raft.log
-    return Facts(
-        term=raft.term,
-        leads=raft.role == LEADER,
-        leader=raft.leader,
-        log=tuple((entry.term, entry.data) for entry in log.slice(1, max_bytes=1 << 30, max_count=1 << 30)),
-        syncing=bool(env.disk.syncs),
-        unsynced=env.disk.files != env.disk.durable,
-    )
-
-
-def key_of(env: ModelEnv, facts: Facts) -> Hashable:
-    """Return a key that is equal for members that will do the same. Clocks count only for what is compared with
-    them."""
-    raft, log, disk = env.member.raft, env.member.raft.log, env.disk
-    ballot, rounds, questions = raft.ballot, raft.rounds, raft.reads.questions
-    tokens: dict[int | None, int] = {token: place for place, token in enumerate(disk.syncs)}
+def raft_key(raft: Raft, env: Env, facts: Facts) -> Hashable:
+    """Return what a replica does the same by. Clocks count only for what is compared with them."""
+    log, ballot, rounds, questions = raft.log, raft.ballot, raft.rounds, raft.reads.questions
     patience = None
     if questions._deadline_ns is not None:
-        patience = (questions._deadline_ns - env.now_ns) // (_OPTIONS.election_ms * 1_000_000)
+        patience = (questions._deadline_ns - env.mono_ns()) // raft.election_ns
     return (
         (raft.role, facts.leader, facts.term, log.vote, facts.log, raft.commit, raft.applied, raft.term_start),
         (log._durable, log.wal.is_dirty, tuple(log._running.values())),
@@ -321,26 +330,24 @@ def key_of(env: ModelEnv, facts: Facts) -> Hashable:
         (rounds.last, tuple((read.index, read.round, _reader(read.then)) for read in rounds._reads)),
         (questions._number, patience, tuple(map(_reader, questions._asked)), tuple(map(_reader, questions._waiting))),
         tuple((index, _reader(then)) for index, then in raft.reads.waiting),
-        tuple((to, tuple((tokens.get(after), at) for after, at in queue)) for to, queue in env.held.items() if queue),
-        (_content(disk.durable), tuple(_content(files) for files in disk.syncs.values())),
     )
+
+
+def held_key(env: ModelEnv) -> Hashable:
+    """Return what is held back until a sync has ended."""
+    tokens: dict[int | None, int] = {token: place for place, token in enumerate(env.disk.syncs)}
+    held = env.held.items()
+    return tuple((to, tuple((tokens.get(after), at) for after, at in queue)) for to, queue in held if queue)
 
 
 def _reader(then: Readable) -> Hashable:
     return then.args if isinstance(then, partial) else then
 
 
-def _content(files: dict[str, bytes]) -> Hashable:
-    """Return what a member would begin with."""
-    logs = [path for path in files if path.startswith("raft/log.")]
-    return _recovered(files[max(logs)]) if logs else None
-
-
-@lru_cache(maxsize=100_000)
-def _recovered(data: bytes) -> Hashable:
-    log = RaftLog()
-    log.wal.load(data)
-    return log.term, log.vote, tuple((entry.term, entry.data) for entry in log._entries)
+def unsynced(disk: ModelDisk) -> frozenset[bool]:
+    """Return what a crash may take: by whether it is a log."""
+    paths = {*disk.files, *disk.durable}
+    return frozenset(path.startswith(LOGS) for path in paths if disk.files.get(path) != disk.durable.get(path))
 
 
 def frozen(env: ModelEnv) -> bytes:

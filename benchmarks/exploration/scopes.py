@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from benchmarks.exploration.explorer import Explored, Explorer, Scope
+from benchmarks.exploration.controller import Controller
+from benchmarks.exploration.explorer import NAMES, Explored, Explorer, Scope
 from reference.mutants import parts
 from reference.raft.member import Raft
 from reference.raft.policy import RaftPolicy
@@ -25,12 +26,17 @@ _FIGURE_8 = (
 
 SCOPES = (
     Scope(name="two candidates", timeouts={"a": 1, "b": 1}),
-    Scope(name="crashes", begin=_LED, proposals=1, crashes={"a": 1, "b": 1}, timeouts={"b": 1}),
+    Scope(name="crashes", begin=_LED, entries={"": 1}, crashes={"a": 1, "b": 1}, timeouts={"b": 1}),
     Scope(
-        name="slow disks", begin=_LED, proposals=1, crashes={"a": 1, "b": 1}, timeouts={"b": 1, "c": 1}, at_once=False
+        name="slow disks",
+        begin=_LED,
+        entries={"": 1},
+        crashes={"a": 1, "b": 1},
+        timeouts={"b": 1, "c": 1},
+        at_once=False,
     ),
-    Scope(name="broken connections", begin=_LED, proposals=2, breaks=2, heartbeats=1),
-    Scope(name="reads", begin=_LED, proposals=1, reads=1, timeouts={"b": 1, "c": 1}),
+    Scope(name="broken connections", begin=_LED, entries={"": 2}, breaks=2, heartbeats=1),
+    Scope(name="reads", begin=_LED, entries={"": 1}, reads=1, timeouts={"b": 1, "c": 1}),
     Scope(name="reads of a follower that lacks entries", begin=_C_LACKS, reads=1),
     Scope(name="figure 8", begin=_FIGURE_8, timeouts={"b": 2, "c": 1}, crashes={"a": 1}),
 )
@@ -53,4 +59,4 @@ def explored(scope: str, bug: str = "", most_states: int = LONG) -> Explored:
     (chosen,) = (one for one in SCOPES if one.name == scope)
     planted = parts(bug, "controller") if bug else {}
     make = partial(planted.get("raft", Raft), policy=planted.get("raft_policy", RaftPolicy))
-    return Explorer(chosen, make).run(most_states)
+    return Explorer(chosen, partial(Controller, make, NAMES)).run(most_states)

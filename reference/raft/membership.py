@@ -33,9 +33,14 @@ class Membership:
             return "it hands over to another member"
         if state.commit < state.term_start:
             return "it has committed no entry of its term yet"
-        if state.commit < state.memberships.index:
+        if self.must_wait(state.memberships.index):
             return "the change before is not committed yet"
         return ""
+
+    def must_wait(self, index: int) -> bool:
+        """Return whether a change waits for the one before it, of the entry at ``index``: the majorities of two in a
+        row have a member in common, those of three need not."""
+        return self.state.commit < index
 
     def add(self, env: Env, name: str, then: Proposed) -> None:
         """Take in a newcomer, as a learner."""
@@ -67,4 +72,8 @@ class Membership:
         elif peer.match >= catch_up.end:
             peer.catch_up = CatchUp(end=state.log.last, since_ns=now)
             if now - catch_up.since_ns <= state.election_ns and not self.why_no_change():
-                self._change(env, state.members.with_voter(name), lambda env, outcome, index: None)
+                self._change(env, state.members.with_voter(name), _ended)
+
+
+def _ended(env: Env, outcome: object, index: int) -> None:
+    """Do nothing: nobody waits for a learner's vote."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from benchmarks.exploration.controller import Controller
 from benchmarks.exploration.explorer import NAMES, Explorer, Scope
-from benchmarks.exploration.member import Member
 from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, SHORT, explored
 from reference.raft.member import Raft
 
@@ -48,8 +50,8 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 def test_what_is_small_is_explored_to_its_end() -> None:
-    scope = Scope(name="one change", begin=("timeout a", "settle"), proposals=1, timeouts={"b": 1})
-    found = Explorer(scope).run(LONG)
+    scope = Scope(name="one change", begin=("timeout a", "settle"), entries={"": 1}, timeouts={"b": 1})
+    found = Explorer(scope, partial(Controller, Raft, NAMES)).run(LONG)
     assert (found.is_complete, found.violation) == (True, "")
     assert found.depth > 8
 
@@ -59,8 +61,8 @@ def test_the_same_is_explored_each_time() -> None:
 
 
 def test_a_new_part_of_a_member_is_noticed() -> None:
-    """It has to be told by ``key_of``, unless it never changes."""
-    raft = Member(Raft, "a", NAMES).raft
+    """It has to be told by ``raft_key``, unless it never changes."""
+    raft = Controller(Raft, NAMES, "a").raft()
     parts = {name: part for name, part in vars(raft).items() if type(part).__module__ in _PARTS}
     found = {name for name in vars(raft) if name not in parts}
     for name, part in parts.items():
