@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from chaos.node import Disk
 from reference.mutants._planted import Planted
+from reference.raft.membership import Membership
 from reference.raft.storage.records import Log, Record
 from reference.raft.storage.rewriting import Rewriting
 from reference.raft.storage.wal import Wal
 from reference.split.hosting import Host
 from reference.split.hosting.beats import Beat
+from reference.split.hosting.replica import Replica
 from reference.split.meta.state import ClusterState
 from reference.split.names import Store
 
@@ -45,6 +47,19 @@ class RewriteCutsTheTail(Wal):
     rewriting_class = _BehindTheTail
 
 
+class _NeverWaits(Membership):
+    """The next change of members begins although nobody knows whether the one before will ever be committed."""
+
+    def must_wait(self, index: int) -> bool:
+        return False
+
+
+class MemberOutWithTheData(Replica):
+    """A leader without a majority takes members in and puts others out, until those that are left are one."""
+
+    membership_class = _NeverWaits
+
+
 class WipedStoreVotes(ClusterState):
     """A store whose disk is empty is the one that was known by its name."""
 
@@ -73,5 +88,13 @@ MUTANTS = (
         stands_for="a collection of a shared log that writes old entries behind newer ones, and so cuts these off",
         parts={"store": {"wal": RewriteCutsTheTail}},
         scenario="rewritten_files",
+    ),
+    Planted(
+        name="member-out-with-the-data",
+        law="groups",
+        stands_for="nats-server #7545: a minority puts out the members that have what was acknowledged",
+        parts={"store": {"replica": MemberOutWithTheData}},
+        scenario="drain_and_cut",
+        seed=2,
     ),
 )
