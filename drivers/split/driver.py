@@ -45,8 +45,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from reference.split.mutants import MUTANTS
 
+    named = ((it, f"split/{it.scenario or 'quickstart'}") for it in MUTANTS)  # as commands name them
     return tuple(
-        Mutant(name=it.name, law=it.law, stands_for=it.stands_for, scenario=it.scenario, seed=it.seed) for it in MUTANTS
+        Mutant(name=it.name, law=it.law, stands_for=it.stands_for, scenario=name, seed=it.seed) for it, name in named
     )
 
 
