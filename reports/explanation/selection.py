@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from chaos.events import Append, Applied, Commit, RaftRole, Role, SyncStateSet
 from chaos.history.history import History
 from chaos.history.row import Row
-from reports.explanation.storage import PIECES, places, way
+from reports.explanation.storage import PIECES, places, takeovers, way
 from reports.explanation.subject import Subject, is_about_group
 
 #: Rows by which a node shows that it holds a record durably, confirmed it, or let a producer know.
@@ -37,6 +37,7 @@ def selection(subject: Subject, history: History) -> list[Row]:
         found += _controllers(subject, history)
     found += [*_tier(subject, history), *_commits(subject, history)]
     found += way(places(subject.messages, history) | _pieces(subject), subject.places, history)
+    found += takeovers(subject.witnesses, history)
     if not history.has_traces:
         found += _polls(subject, history)
     found += injections(history)

@@ -111,12 +111,26 @@ def _answered(wanted: Collection[Place], history: History) -> set[Written]:
 
 
 def _owners(written: Collection[Written], history: History) -> Iterator[Row]:
-    """Yield how those who wrote these records, or had theirs refused, got their epochs, and the epoch after them:
-    meta's entry, the fences of the group, and the slice that was opened by them."""
+    """Yield how those who wrote these records, or had theirs refused, got their epochs, and the epoch after them."""
     epochs = {(group, epoch + more) for group, epoch, _ in written for more in (0, 1)}
     fences = [row for row in history.each(GroupFenced) if (row.value.get("group"), row.epoch) in epochs]
     yield from fences
-    owned = {(row.value.get("slice"), row.epoch) for row in fences}
+    yield from _openings({(row.value.get("slice"), row.epoch) for row in fences}, history)
+
+
+def takeovers(witnesses: Iterable[Row], history: History) -> list[Row]:
+    """Return how the slices that these rows name were taken over in their epochs: meta's entry, the fences, and the
+    opening."""
+    named = {ownership(row) if row.f == Applied.f else (row.value.get("slice"), row.epoch) for row in witnesses}
+    named = {(name, epoch) for name, epoch in named if isinstance(name, str)}
+    if not named:
+        return []
+    fences = [row for row in history.each(GroupFenced) if (row.value.get("slice"), row.epoch) in named]
+    return [*fences, *_openings(named, history)]
+
+
+def _openings(owned: Collection[tuple[Any, Any]], history: History) -> Iterator[Row]:
+    """Yield meta's entry by which each of these (slice, epoch) got its owner, and where that opened it."""
     yield from (row for row in history.each(SliceOpened) if (row.value.get("slice"), row.epoch) in owned)
     seen: set[tuple[Any, Any]] = set()
     for row in history.each(Applied):

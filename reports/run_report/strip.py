@@ -16,7 +16,7 @@ from chaos.history.history import History
 from chaos.history.row import Row
 from chaos.ops import SEQUENCE_BITS
 from reports.explanation.storage import places, way
-from reports.explanation.storage_words import storage_words
+from reports.explanation.storage_words import entry_words, storage_words
 from reports.run_report.causes import ROWS, Cause
 from reports.run_report.lost_tails import Copy
 from reports.run_report.master_terms import MasterTerm
@@ -246,7 +246,8 @@ def _of_rows(cause: Cause, history: History) -> Iterator[Event]:
         numbers = [f"{name} {number}" for name, number in row.numbers("offset", "position", "epoch").items()]
         words = [row.f, row.type if row.type != "ok" else "", *numbers[:2]]
         part, lane = _lane(row)
-        text = _elected(row) or " ".join(filter(None, words))
+        known = _elected(row) or entry_words(row.entry) or storage_words(row) if row.kind == "trace" else ""
+        text = known or " ".join(filter(None, words))
         yield Event(at_s=row.at_s, row=row.index, part=part, lane=lane, text=text, tone=Tone.BAD)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from chaos.events import SliceOpened
 from chaos.history.history import History
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly
@@ -105,6 +106,18 @@ def test_the_way_of_a_message_goes_to_the_tier_and_ends_with_its_trim() -> None:
         ("store-0", "uploaded"), ("store-1", "uploaded"), ("store-0", "trim"),
     ]  # fmt: skip
     assert ("broker-1", "opened") in found  # whose fence ended the epoch
+
+
+def test_an_opening_is_followed_back_to_meta_and_the_fences() -> None:
+    history = recorded(written()[0])
+    row = next(row.index for row in history.each(SliceOpened) if row.epoch == EPOCH + 1)
+    arrows, _ = sequence(Anomaly(law="fencing", name="opened-unfenced", explanation="", rows=(row,)), history)
+    assert [(arrow.target, arrow.phrase) for arrow in arrows] == [
+        ("meta-0", "gives slice-0 to broker-1 in epoch 3"),
+        ("store-0", "fences group 4 for broker-1 in epoch 3; it ends at 500"),
+        ("store-1", "fences group 4 for broker-1 in epoch 3; it ends at 500"),
+        ("broker-1", "opens slice-0 in epoch 3"),
+    ]
 
 
 def test_what_is_kept_of_a_large_run_holds_the_whole_way() -> None:
