@@ -116,19 +116,30 @@ class _Created:
 
 
 def _created(rows: Rows) -> list[_Created]:
-    """Return all of them that nobody asked to delete, in the order of their creation; each with the most queues that
-    were acknowledged or shown."""
-    calls = facts.calls(rows, "create_topic")
+    """Return all of them that nobody asked to delete since then, in the order of their creation; each with the most
+    queues that were acknowledged or shown."""
+    calls, until = facts.calls(rows, "create_topic"), _deleted_until(rows)
     asked, done = calls.invoke[calls.ok], calls.done[calls.ok]
     topics: dict[str, _Created] = {}
-    for one in zip(rows.words("topic", asked), asked, done, rows.numbers("queues", asked), strict=True):
-        _take(topics, _Created(one[0], int(one[1]), int(one[2]), max(1, int(one[3]))))
+    creations = zip(
+        rows.words("topic", asked), asked, done, rows.numbers("queues", asked), calls.began[calls.ok], strict=True
+    )
+    for name, invoke, end, queues, began in creations:
+        if until.get(name, -1) < began:
+            _take(topics, _Created(name, int(invoke), int(end), max(1, int(queues))))
     for seen in _shown(rows):
-        _take(topics, seen)
-    asked = facts.calls(rows, "delete_topic").invoke
-    for name in rows.words("topic", asked):
-        topics.pop(name, None)
+        if seen.name not in until:
+            _take(topics, seen)
     return list(topics.values())
+
+
+def _deleted_until(rows: Rows) -> dict[str, int]:
+    """Return by when each topic that anybody asked to delete may have been deleted last."""
+    calls = facts.calls(rows, "delete_topic")
+    until: dict[str, int] = {}
+    for name, ended in zip(rows.words("topic", calls.invoke), calls.ended.tolist(), strict=True):
+        until[name] = max(until.get(name, -1), ended)
+    return until
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ RETRY_PAUSE_S = 0.2
 class Options:
     """``rate_per_s`` topics are created, ``most`` in all, in turn with 1 to ``queues`` queues each. A creation that
     didn't end in ok is tried again, at most ``attempts`` times in all. With ``delete_each`` every so-many-th topic
-    (0: none) is deleted again ``lives_s`` later, and that is tried as often. At the end a topic that isn't there, or
+    (0: none) is deleted again ``lives_s`` later, and that is tried as often; with ``again_s`` it is made once more so
+    long after its deletion was acknowledged (0: never). At the end a topic that isn't there, or
     one that was deleted and is, is waited for as long as ``drain_s``. With ``looks`` another client asks for the newest
     name all the time, as often as that in a second (0: never), and what it was shown is looked for at the end, too."""
 
@@ -26,6 +27,7 @@ class Options:
     attempts: int = field(default=3, metadata={"within": range(1, 101)})
     delete_each: int = field(default=0, metadata={"within": range(1001)})
     lives_s: float = 5.0
+    again_s: float = 0.0
     drain_s: float = 10.0
     looks: int = field(default=0, metadata={"within": range(101)})
 
@@ -37,8 +39,10 @@ class Creator:
     needs: Sequence[type] = (CanCreateTopics,)
     #: Those whose creation was acknowledged, and those that a client was shown.
     _created: list[str] = field(default_factory=list)
-    #: Those that are to be deleted, and when; and those whose deletion was asked for, and whether it was acknowledged.
-    _doomed: list[tuple[int, str]] = field(default_factory=list)
+    #: Those that are to be deleted or made again, when, and with how many queues; and those whose deletion was asked
+    #: for, and whether it was acknowledged.
+    _doomed: list[tuple[int, str, int]] = field(default_factory=list)
+    _missed: list[tuple[int, str, int]] = field(default_factory=list)
     _deleted: dict[str, bool] = field(default_factory=dict)
     _newest: str = ""
 
@@ -67,18 +71,28 @@ class Creator:
             if load.stopping:
                 return
             while self._doomed and self._doomed[0][0] <= load.now_ns():
-                await self._delete(load, deleter, self._doomed.pop(0)[1])
-            name, each = f"made-{number}", self.options.delete_each
-            made = await self._create(load, topics, worker, name, 1 + number % self.options.queues)
+                await self._delete(load, deleter, *self._doomed.pop(0)[1:])
+            while self._missed and self._missed[0][0] <= load.now_ns():
+                await self._make_again(load, topics, worker, *self._missed.pop(0)[1:])
+            name, each, queues = f"made-{number}", self.options.delete_each, 1 + number % self.options.queues
+            made = await self._create(load, topics, worker, name, queues)
             if made and each and number % each == each - 1:
-                self._doomed.append((load.now_ns() + round(self.options.lives_s * 1e9), name))
+                self._doomed.append((load.now_ns() + round(self.options.lives_s * 1e9), name, queues))
 
-    async def _delete(self, load: Load, worker: Worker, name: str) -> None:
+    async def _make_again(self, load: Load, topics: Topics, worker: Worker, name: str, queues: int) -> None:
+        """Make a topic under the name of one that is gone. Until that is acknowledged, nothing is to be seen of it."""
+        self._deleted[name] = False
+        if await self._create(load, topics, worker, name, queues):
+            del self._deleted[name]
+
+    async def _delete(self, load: Load, worker: Worker, name: str, queues: int) -> None:
         topics = load.deleting_topics("topic-deleter")
         self._deleted[name] = False
         for _ in range(self.options.attempts):
             gone = await worker.do("delete_topic", lambda: topics.delete(name), topic=name)
             self._deleted[name] = gone.ok
+            if gone.ok and self.options.again_s:
+                self._missed.append((load.now_ns() + round(self.options.again_s * 1e9), name, queues))
             if gone.ok or load.stopping:
                 return
             await load.sleep(RETRY_PAUSE_S)

@@ -253,6 +253,21 @@ def test_a_creation_that_may_come_after_the_deletion_explains_the_topic() -> Non
         history.expect(TOPICS, validity=Validity.VALID)
 
 
+@pytest.mark.parametrize("deletion", ["ok", "fail", "info"])
+def test_a_topic_that_is_made_again_is_there_unless_its_deletion_may_still_come(deletion: str) -> None:
+    history = run()
+    create(history)
+    delete(history, type=deletion)
+    create(history)
+    create(history, "u")
+    find(recover(history).wait(6), 0)
+    find(history, 2, "u")
+    if deletion == "info":
+        history.expect(TOPICS, validity=Validity.VALID)
+    else:
+        history.expect(TOPICS, A.TOPIC_LOST, validity=Validity.INVALID)
+
+
 def test_nobody_knows_of_a_deleted_topic_that_was_not_looked_for_late_enough_or_whose_disks_are_gone() -> None:
     early, never, destroyed = run(), run(), run()
     for history in (early, never, destroyed):

@@ -109,6 +109,19 @@ def test_some_topics_are_deleted_again_and_looked_for_until_they_are_gone() -> N
     assert {row["value"]["topic"] for row in load.where(f="find_topic", type="ok")} == {*born}
 
 
+def test_deleted_topics_are_made_again_with_as_many_queues_and_looked_for() -> None:
+    registry = Registry()
+    load = play(registry, rate_per_s=10.0, delete_each=2, lives_s=0.5, again_s=0.5)
+    born = [(row["value"]["topic"], row["value"]["queues"]) for row in load.where(f="create_topic", type="invoke")]
+    twice = {name: queues for name, queues in born if born.count((name, queues)) == 2}
+    assert len(twice) > 5 and all(registry.made[name] == queues for name, queues in twice.items())
+    died = {row["value"]["topic"]: row["time_ns"] for row in load.where(f="delete_topic", type="ok")}
+    last = {row["value"]["topic"]: row["time_ns"] for row in load.where(f="create_topic", type="invoke")}
+    assert all(last[name] - died[name] >= 0.5e9 for name in twice)
+    seen = {row["value"]["topic"]: row["value"]["queues"] for row in load.where(f="find_topic", type="ok")}
+    assert all(seen[name] == queues for name, queues in twice.items())
+
+
 def test_a_deletion_is_tried_again_and_only_of_topics_that_nobody_may_still_create() -> None:
     registry = Registry()
     registry.trouble = lambda call: {1: Unknown("who knows")}.get(registry.asked[call]) if call != "find" else None
