@@ -11,12 +11,12 @@ from chaos.operations import FaultRow, FinalGroup, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
-from checkers._facts.storage.catalogue import catalogue
+from checkers._facts.storage.catalogue import TOPIC, Entry, catalogue
 from checkers._facts.storage.entries import appends
 from checkers._facts.storage.segments import sealed
 from checkers._facts.storage.trims import BY_SIZE, BY_TIME, DELETED, Trim, entry_of, is_over, trims
 from checkers.retention import clocks, kept
-from checkers.retention.promise import PROMISE, SIZE_OVERCOUNTED, TIME_WENT_BACK, TRIMMED_EARLY, WRONG_RULE
+from checkers.retention.promise import ID_AGAIN, PROMISE, SIZE_OVERCOUNTED, TIME_WENT_BACK, TRIMMED_EARLY, WRONG_RULE
 
 
 class Retention(Law):
@@ -35,6 +35,7 @@ class Retention(Law):
         found = Findings(PROMISE)
         known = trims(rows)
         found.count("trims", len(known))
+        _ids_are_new(rows, found)
         _by_rule(rows, found)
         _time_grows(rows, found)
         _sizes(rows, found)
@@ -46,6 +47,26 @@ class Retention(Law):
     def judge(self, partial: Partial) -> Verdict:
         unless = "no topic has a limit that deleted anything"
         return decide(PROMISE, partial, needs=[("trims", "nothing was deleted")], unless=unless)
+
+
+def _ids_are_new(rows: Rows, found: Findings) -> None:
+    """Check that no topic has the id of one that was deleted, or of one with another name: segments are kept, and
+    deleted, by ids."""
+    first: dict[int, Entry] = {}
+    last: dict[int, Entry] = {}
+    for entry in catalogue(rows).of(TOPIC):
+        topic = entry.number("id")
+        if topic < 0:
+            continue
+        before, born = last.get(topic, entry), first.setdefault(topic, entry)
+        last[topic] = entry
+        if before.name != entry.name or (before.value.get("deleted") is True and not entry.value.get("deleted")):
+            found.add(
+                ID_AGAIN,
+                f"Revision {entry.revision} of meta's log makes topic {entry.name} with the id {topic}, which topic "
+                f"{before.name} had until revision {before.revision}.",
+                *sorted({int(rows.column("index")[one.at]) for one in (born, before, entry)}),
+            )
 
 
 def _by_rule(rows: Rows, found: Findings) -> None:

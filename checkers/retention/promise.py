@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from chaos.events import Trimmed
+from chaos.events import Applied, Trimmed
 from chaos.law import AnomalyKind, Harm, Promise
 
 TRIMMED_EARLY, WRONG_RULE, SIZE_OVERCOUNTED = "trimmed-early", "trimmed-by-wrong-rule", "size-overcounted"
 TIME_WENT_BACK, ONE_CLOCK, KEPT_TOO_LONG = "logged-time-went-back", "one-clock-followed", "kept-too-long"
+ID_AGAIN = "topic-id-used-again"
 
 PROMISE = Promise(
     name="retention",
@@ -51,6 +52,13 @@ PROMISE = Promise(
             name=KEPT_TOO_LONG,
             meaning="messages were there in the end that should have been deleted long before",
             headline=("Messages were kept too long",),
+        ),
+        AnomalyKind(
+            name=ID_AGAIN,
+            meaning="a topic got the id of another one, and with it what is left of that one's messages",
+            headline=("A topic got the messages of another one",),
+            harm=Harm.DATA,
+            decision=(Applied,),
         ),
     ),
     counts={"trims": "times that messages were deleted", "kept_topics": "topics with a limit that stores still held"},

@@ -1,4 +1,4 @@
-"""Planted bugs of meta: epochs and lives that come again, owners that are dead, a map of what was only wished for."""
+"""Planted bugs of meta: epochs, lives and topics that come again, dead owners, a map of what was only wished for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reference.metadata.catalog import Catalog
 from reference.mutants._planted import Planted
 from reference.split.meta.deciding import Decisions, Entry
 from reference.split.meta.state import ClusterState
-from reference.split.names import Broker, Group, Owner
+from reference.split.names import Broker, Group, Owner, Topic
 
 
 class EpochUsedAgain(ClusterState):
@@ -47,6 +47,13 @@ class MapBeforeMembers(ClusterState):
         return Group(group.number, group.birth, members, (), group.index + 1, members)
 
 
+class SameNameAgain(ClusterState):
+    """A topic that is made again under its name is the one that had it."""
+
+    def next_topic(self, known: Topic | None) -> int:
+        return known.id if known is not None else super().next_topic(known)
+
+
 MUTANTS = (
     Planted(
         name="epoch-used-again",
@@ -73,5 +80,12 @@ MUTANTS = (
         stands_for="apache/bookkeeper #4651: the metadata names bookies to which nothing was ever copied",
         parts={"meta": {"state": MapBeforeMembers}},
         scenario="store_dies",
+    ),
+    Planted(
+        name="same-name-again",
+        law="retention",
+        stands_for="redpanda #4466: a topic that is made again gets the old one's segments",
+        parts={"meta": {"state": SameNameAgain}},
+        scenario="same_name_again",
     ),
 )

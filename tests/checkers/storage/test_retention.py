@@ -108,6 +108,15 @@ def _old(it: Cluster) -> None:
     finished(it, oldest_ms=19_000)
 
 
+def _same_id(it: Cluster) -> None:
+    it.topic("t", TOPIC, deleted=True)
+    it.topic("t", TOPIC)
+
+
+def _same_id_elsewhere(it: Cluster) -> None:
+    it.topic("v", OTHER, retain_bytes=100)
+
+
 BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _young: (A.TRIMMED_EARLY,),
     _too_much: (A.TRIMMED_EARLY,),
@@ -118,6 +127,8 @@ BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _counted_twice: (A.SIZE_OVERCOUNTED,),
     _time_back: (A.LOGGED_TIME_WENT_BACK,),
     _old: (A.KEPT_TOO_LONG,),
+    _same_id: (A.TOPIC_ID_USED_AGAIN,),
+    _same_id_elsewhere: (A.TOPIC_ID_USED_AGAIN,),
 }
 
 
