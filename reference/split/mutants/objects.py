@@ -1,12 +1,14 @@
-"""Planted bugs of stores about what lies in the object store: what they delete there, and what they never do."""
+"""Planted bugs of stores about what lies in the object store: what they delete there, or don't, or can't read."""
 
 from __future__ import annotations
 
 from chaos.node import Env
 from reference.mutants._planted import Planted
+from reference.split.requests import ReadRequest, Refusal
 from reference.split.segments import Segment
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
+from reference.split.store.reads import Reads, behind, below_start
 from reference.split.store.sweeping import Sweeper
 from reference.split.store.tier import SegmentTier
 from reference.split.view import Cluster
@@ -40,6 +42,14 @@ class SegmentsLeak(Sweeper):
         return not is_older and super().may_delete(machine, segment)
 
 
+class FailureReadsAsAbsent(Reads):
+    """What can't be read is said to be gone: the queue begins behind it."""
+
+    def unreadable(self, machine: GroupMachine, request: ReadRequest, why: str) -> Refusal:
+        sealed = machine.group.find((request.topic_id, request.number), request.offset)
+        return below_start(sealed.ranges[request.number][1]) if sealed is not None else behind(why)
+
+
 MUTANTS = (
     Planted(
         name="orphan-is-deleted",
@@ -54,5 +64,12 @@ MUTANTS = (
         stands_for="KAFKA-16511: segments of an older lineage of epochs are never deleted",
         parts={"store": {"sweeper": SegmentsLeak}},
         scenario="member_behind",
+    ),
+    Planted(
+        name="failure-reads-as-absent",
+        law="progress",
+        stands_for="bookkeeper #2908: what can't be read is answered as what was never there",
+        parts={"store": {"reads": FailureReadsAsAbsent}},
+        scenario="seal_and_lose",
     ),
 )

@@ -115,9 +115,13 @@ class Reads:
         if self.is_below_start(machine, request):  # it was trimmed meanwhile (R13)
             then(env, below_start(start))
         elif opened is None:
-            then(env, behind(text))
+            then(env, self.unreadable(machine, request, text))
         else:
             then(env, ReadAnswer(start=start, source=text, records=opened.records(request)))
+
+    def unreadable(self, machine: GroupMachine, request: ReadRequest, why: str) -> Refusal:
+        """Policy: of what can't be read now nobody says that it isn't there (R9)."""
+        return behind(why)
 
     # Segments
 
