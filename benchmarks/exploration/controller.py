@@ -1,4 +1,4 @@
-"""A member whose state machine does nothing, with its log in a file of its own: Raft's core, as the controllers use it."""
+"""A member whose state machine does nothing, with its log in a file of its own: Raft's core, as controllers use it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from benchmarks.exploration.member import (
-    Applied,
-    Event,
-    Facts,
-    Member,
-    ModelEnv,
-    Proposal,
-    held_key,
-    raft_key,
-    unsynced,
-)
+from benchmarks.exploration.env import ModelEnv, Proposal
+from benchmarks.exploration.event import Applied, Event, Facts
+from benchmarks.exploration.member import Member, held_key, raft_key, unsynced
 from chaos.node import Env
 from reference.raft.log import RaftLog
 from reference.raft.member import Raft

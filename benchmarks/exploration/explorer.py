@@ -8,26 +8,15 @@ into again; each member's steps are taken once, and remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
 
-from benchmarks.exploration.disk import ModelDisk
-from benchmarks.exploration.member import (
-    Applied,
-    Done,
-    Event,
-    Facts,
-    Kind,
-    Logged,
-    Make,
-    ModelEnv,
-    frozen,
-    take,
-    thawed,
-)
+from benchmarks.exploration.event import Applied, Done, Event, Facts, Kind, Logged
+from benchmarks.exploration.member import Make
+from benchmarks.exploration.scope import Explored, Scope
+from benchmarks.exploration.steps import Steps, Violation
 
 NAMES = ("a", "b", "c")
 _PAIRS = tuple(permutations(range(len(NAMES)), 2))
@@ -38,48 +27,8 @@ _BROKEN = -1
 _Log = tuple[Logged | None, ...]
 
 
-class Violation(Exception):
-    """What must hold does not."""
-
-
 def _none(history: tuple[str, ...]) -> str:
     return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What is explored. ``begin``: commands that are run first, in this one order: ``timeout a``, ``heartbeat a``,
-    ``propose a`` (and a word for what), ``crash a``, ``wipe a``, ``deliver b c`` (one message), ``settle`` (deliver and
-    sync until nothing is left), ``drop`` (what is under way), ``drop b`` (to and from it).
-
-    Then so much may happen, in any order, among deliveries (and syncs, unless they end ``at_once``): ``timeouts``,
-    ``crashes`` and lost disks (``wipes``) of each member, ``entries`` that are proposed, by their words, ``reads``,
-    ``heartbeats``, and connections that break (``breaks``). Some entries concern a member: ``join c``."""
-
-    name: str
-    begin: tuple[str, ...] = ()
-    timeouts: Mapping[str, int] = field(default_factory=dict)
-    crashes: Mapping[str, int] = field(default_factory=dict)
-    wipes: Mapping[str, int] = field(default_factory=dict)
-    entries: Mapping[str, int] = field(default_factory=dict)
-    reads: int = 0
-    heartbeats: int = 0
-    breaks: int = 0
-    at_once: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explored:
-    """``steps``: transitions between states. ``depth``: of the longest shortest path to a state. ``path``: what led to
-    the ``violation``, "" for none. ``is_complete``: there is no state within the bounds beside these."""
-
-    scope: str
-    states: int
-    steps: int
-    depth: int
-    is_complete: bool
-    violation: str = ""
-    path: tuple[str, ...] = ()
 
 
 class State(NamedTuple):
@@ -102,43 +51,6 @@ class State(NamedTuple):
 
 #: What happens next: at which member, and what; the state says no more of it than the words.
 Action = tuple[str, int, Event | None, int]
-
-
-class Steps:
-    """The states of single members, by number, and the steps between them, each taken once."""
-
-    def __init__(self, make: Make, *, at_once: bool) -> None:
-        self._make, self._at_once = make, at_once
-        self._numbers: dict[Hashable, int] = {}
-        self._blobs: list[bytes] = []
-        self.facts: list[Facts] = []
-        self._known: dict[tuple[int, Event], tuple[int, Done]] = {}
-
-    def begin(self, name: str) -> tuple[int, Done]:
-        env = ModelEnv(name, self._make(name), ModelDisk())
-        return self._taken(env, Event(Kind.START))
-
-    def take(self, number: int, event: Event) -> tuple[int, Done]:
-        """Let a member take an event. Raises :class:`Violation` where the member's code fails."""
-        known = self._known.get((number, event))
-        if known is None:
-            known = self._known[number, event] = self._taken(thawed(self._blobs[number]), event)
-        return known
-
-    def _taken(self, env: ModelEnv, event: Event) -> tuple[int, Done]:
-        try:
-            env = take(env, event, self._make, at_once=self._at_once)
-            facts = env.member.facts(env)
-        except (AssertionError, ValueError, LookupError, OSError) as error:
-            raise Violation(f"{env.name} fails: {type(error).__name__}: {error}") from error
-        if facts.wrong:
-            raise Violation(f"{env.name} {facts.wrong}")
-        did = env.did
-        number = self._numbers.setdefault((env.name, env.member.key(env, facts)), len(self._blobs))
-        if number == len(self._blobs):
-            self._blobs.append(frozen(env))
-            self.facts.append(facts)
-        return number, did
 
 
 class Explorer:
@@ -347,14 +259,14 @@ class Explorer:
         snapshot. What clients are told is committed is that."""
         committed = state.committed
         for one in did.applied:
-            if one.index == len(committed) + 1:
+            if one.place == len(committed) + 1:
                 committed = (*committed, (one, facts.term))
                 wrong = self._wrong_history(tuple(known.did for known, _ in committed))
                 if wrong:
-                    raise Violation(f"{NAMES[at]} applies {one.entry} at {one.index}: {wrong}")
-            elif one.index > len(committed) or committed[one.index - 1][0] != one:
-                other = committed[one.index - 1][0] if one.index <= len(committed) else "nothing"
-                raise Violation(f"{NAMES[at]} applies {one} at {one.index}, where {other} was committed")
+                    raise Violation(f"{NAMES[at]} applies {one.entry} at {one.place}: {wrong}")
+            elif one.place > len(committed) or committed[one.place - 1][0] != one:
+                other = committed[one.place - 1][0] if one.place <= len(committed) else "nothing"
+                raise Violation(f"{NAMES[at]} applies {one} at {one.place}, where {other} was committed")
         for index, left in did.restored:
             if index > len(committed) or committed[index - 1][0].state != left:
                 raise Violation(f"{NAMES[at]} restores a snapshot of {index} entries with another state than they left")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from benchmarks.exploration.controller import Controller
-from benchmarks.exploration.explorer import NAMES, Explored, Explorer, Scope
+from benchmarks.exploration.explorer import NAMES, Explorer
+from benchmarks.exploration.scope import Explored, Scope
 from reference.mutants import parts
 from reference.raft.member import Raft
 from reference.raft.policy import RaftPolicy

@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 
 from benchmarks.exploration.controller import Controller
-from benchmarks.exploration.explorer import NAMES, Explorer, Scope
+from benchmarks.exploration.explorer import NAMES, Explorer
+from benchmarks.exploration.scope import Scope
 from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, SHORT, explored
 from reference.raft.member import Raft
 
