@@ -92,15 +92,13 @@ class Proxy:
         return ports.get(port) if port else next(iter(ports.values()), None)
 
     async def endpoint(self, client: str, node: str, port: str) -> int:
-        """Give a client a port that leads to this port of a program, as this client; return it."""
-        return await self._serve(lambda: _Side(self, route=(client, node, port)))
-
-    async def expose(self, client: str, node: str) -> int:
-        """Give a client that knows nothing of us a port that leads to this node; return it. Each of the client's
-        connections gets a name of its own, and the node gets the addresses under which this client knows all nodes."""
-        port = await self._serve(lambda: _Side(self, route=(client, node, "")))
-        self.exposed.setdefault(client, {})[node] = f"{HOST}:{port}"
-        return port
+        """Give a client that knows nothing of us a port that leads to this port of a program, or to this node of ours;
+        return it. Each of the client's connections with a node of ours gets a name of its own, and the node gets the
+        addresses under which this client knows all nodes."""
+        number = await self._serve(lambda: _Side(self, route=(client, node, port)))
+        if not port:
+            self.exposed.setdefault(client, {})[node] = f"{HOST}:{number}"
+        return number
 
     def preamble(self, source: str, target: str) -> bytes:
         """Return the first line for the node."""

@@ -454,25 +454,28 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     # Clients
 
     def connect(self, client: str, node: str) -> Connection:
-        self._machine(node)
-        if client in self._seats:
-            raise DeploymentError(f"client {client!r} has the name of a node")
+        self._check_client(client, node)
         return self._links.connect(client, node)
 
     async def dial(self, client: str, node: str, port: str = "") -> Streams:
+        self._check_client(client, node)
         self._check_port(client, node, port)
         return await self._links.dial(client, node, port)
 
     async def endpoint(self, client: str, node: str, port: str = "") -> Address:
-        self._check_port(client, node, port)
+        self._check_client(client, node)
+        if port or self._programs.of(node) is not None:
+            self._check_port(client, node, port)
         return await self._links.endpoint(client, node, port)
 
     def _check_port(self, client: str, node: str, port: str) -> None:
-        self._machine(node)
         program = self._programs.of(node)
         if program is None or not program.ports or port not in ("", *program.ports):
             known = ", ".join(program.ports) if program is not None else ""
             raise DeploymentError(f"node {node} has no port {port!r} for {client}: its ports are {known or 'none'}")
+
+    def _check_client(self, client: str, node: str) -> None:
+        self._machine(node)
         if client in self._seats:
             raise DeploymentError(f"client {client!r} has the name of a node")
 

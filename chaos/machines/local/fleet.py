@@ -188,7 +188,7 @@ class ProxyLinks:
 
     def expose(self, client: str, node: str) -> Address:
         """Open a port that leads to this node, as this client, under the same rules."""
-        host, port = self._fleet.ask("expose", client=client, node=node)
+        host, port = self._fleet.ask("endpoint", client=client, node=node, port="")
         return str(host), int(port)
 
     def close(self) -> None:

@@ -134,9 +134,6 @@ class ProxySupervisor(Supervisor):
     async def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
         return HOST, await self.proxy.endpoint(client, node, port)
 
-    async def do_expose(self, client: str, node: str) -> tuple[str, int]:
-        return HOST, await self.proxy.expose(client, node)
-
     # Nodes
 
     def _hello(self, hello: Mapping[str, object], transport: asyncio.Transport) -> None:

@@ -359,7 +359,7 @@ async def test_garbage_instead_of_a_first_line_is_cut_off(bench: Bench) -> None:
 
 @with_bench
 async def test_an_exposed_port_needs_no_first_line(bench: Bench) -> None:
-    port = await bench.proxy.expose("outsider", "node")
+    port = await bench.proxy.endpoint("outsider", "node", "")
     reader, writer = await asyncio.open_connection(HOST, port)
     writer.write(b"hi")
     hello, far = await bench.accepted.get()
