@@ -66,7 +66,7 @@ def write(run: Path, judged: JudgedRun, screen: FirstScreen) -> Path:
         cards=shown,
         allowed=_allowed([one for one in verdict.findings if one.lawful]),
         figure=draw(story, figure),
-        states=as_json(states(judged.history, story, axis_of(story), marks, figure.storage.events)),
+        states=as_json(states(judged.history, story, axis_of(story), marks, figure.storage)),
         style=Markup(_file("report.css")),
         script=script,
         script_hash=digest(script),

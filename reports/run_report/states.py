@@ -14,6 +14,7 @@ from chaos.fault import Effect
 from chaos.history.history import History
 from reports.faults import FaultLine
 from reports.run_report.axis import Axis
+from reports.run_report.storage import StorageStory
 from reports.summary import Bar, Story
 from reports.svg import cut
 
@@ -25,17 +26,18 @@ POSITIONS = ("end", "synced", "confirm", "first")
 
 def states(
     history: History, story: Story, axis: Axis, marks: Sequence[tuple[int, float]],
-    more: Sequence[tuple[float, str]] = (),
+    storage: StorageStory | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return ``left`` and ``right`` of the axis in seconds; ``events`` as [second, words] in order;
     ``faults`` that took effect as [from, to, name, nodes, cuts, links], where ``cuts`` are pairs of sides of which the
     first doesn't reach the second, and ``links`` pairs of a node and what is wrong with links of it; ``nodes``, each
     with its ``roles`` as [from, to, role, epoch] and its ``polls`` as [milliseconds, end, synced, confirm, first], in
-    columns of differences (-1 where nothing was reported). ``more``: other events."""
+    columns of differences (-1 where nothing was reported). ``storage``: what happened to slices and groups."""
+    storage = storage or StorageStory()
     return {
         "left": round(axis.left_s, 3),
         "right": round(axis.right_s, 3),
-        "events": _events(history, story, marks, more),
+        "events": _events(history, story, marks, storage.events),
         "faults": [
             [
                 round(f.start_s, 4),
@@ -48,7 +50,7 @@ def states(
             for f in story.faults
             if f.effective != "no"
         ],
-        "nodes": _nodes(history, story),
+        "nodes": _nodes(history, [*story.roles, *story.terms, *storage.roles]),
     }
 
 
@@ -81,14 +83,14 @@ def _events(
     return [(round(second, 4), _text(words)) for second, words in sorted(events[:EVENTS])]
 
 
-def _nodes(history: History, story: Story) -> list[dict[str, Any]]:
+def _nodes(history: History, roles: Sequence[Bar]) -> list[dict[str, Any]]:
     polls: dict[str, list[tuple[int, ...]]] = {}
     for row in history.polls:
         positions = (row.value.get(name) for name in POSITIONS)
         numbers = [p if isinstance(p, int) and p >= 0 else -1 for p in positions]
         polls.setdefault(row.node, []).append((round(row.at_s * 1000), *numbers))
     bars: dict[str, list[Bar]] = {}
-    for bar in [*story.roles, *story.terms]:
+    for bar in roles:
         bars.setdefault(bar.lane, []).append(bar)
     return [
         {

@@ -20,6 +20,10 @@ from reports.summary import Bar
 Change = tuple[float, str]
 
 
+#: So many slices or groups of a node are named at a moment.
+NAMED = 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSegments:
     """The sealed segments of a group: ``end`` is that of the last one, ``seals`` is (second of the SEAL, second of the
@@ -46,6 +50,29 @@ class StorageStory:
         owners = [(bar.start_s, f"{bar.lane}: {bar.label}") for bar in self.owners]
         moves = [(new.start_s, f"{new.lane}: {new.label}") for old, new in pairwise(self.moved) if old.lane == new.lane]
         return [*owners, *moves]
+
+    @property
+    def roles(self) -> Iterator[Bar]:
+        """Yield what each node did for which slices or groups, from one change to the next."""
+        for kind, bars in (("owner", self.owners), ("leader", self.leaders)):
+            by_node: dict[str, list[tuple[float, float, str]]] = {}
+            for bar in bars:
+                node, _, epoch = bar.label.rpartition(" ")
+                name = f"{bar.lane}: {epoch}" if kind == "owner" else bar.lane.removeprefix("group ")
+                by_node.setdefault(node, []).append((bar.start_s, bar.end_s, name))
+            for node, held in sorted(by_node.items()):
+                yield from _together(node, kind, held)
+
+
+def _together(node: str, kind: str, held: Sequence[tuple[float, float, str]]) -> Iterator[Bar]:
+    moments = sorted({at for start, end, _ in held for at in (start, end)})
+    for start, end in pairwise(moments):
+        names = [name for begin, until, name in held if begin <= start and until >= end]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        what = "" if kind == "owner" else "groups "
+        if names:
+            label = f"{kind} {what}{', '.join(names[:NAMED])}{more}"
+            yield Bar(lane=node, start_s=start, end_s=end, label=label, kind=kind)
 
 
 def storage_story(history: History, faults: Sequence[FaultLine]) -> StorageStory:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reports.run_report import labels
-from reports.run_report.figure import Figure, draw
+from reports.run_report.figure import Figure, axis_of, draw
+from reports.run_report.states import states
 from reports.run_report.storage import StorageStory, storage_story
 from reports.summary import Story
 from tests.reports.run_report.histories import MadeRun
@@ -79,6 +80,27 @@ def test_leaders_of_groups_are_not_roles_of_controllers(tmp_path: Path) -> None:
     assert bars(story.terms) == [("meta-0", "leader 1", 1.0)]
     assert bars(found.leaders) == [("group 4", "store-0 3", 2.0), ("group 4", "store-1 4", 6.0)]
     assert found.leaders[0].end_s == 6.0
+
+
+def test_nodes_have_roles_in_slices_and_groups(tmp_path: Path) -> None:
+    history = MadeRun(tmp_path)
+    for at, name in ((1.0, "slice-0"), (3.0, "slice-1")):
+        history.trace(at, "broker-0", "opened", epoch=1, value={"slice": name, "life": 5, "ends": {}})
+    history.trace(5.0, "broker-0", "closed_slice", epoch=1, value={"slice": "slice-0", "life": 5, "ends": {}})
+    for group in range(12):
+        history.trace(2.0, "store-0", "raft", epoch=3, value={"role": "leader", "leader": "store-0#1", "group": group})
+    history.trace(6.0, "store-1", "raft", epoch=4, value={"role": "leader", "leader": "store-1#2", "group": 11})
+    seal(history, 8.0, "store-0", 4, 0, 100)
+    rows, story = history.close()
+    found = storage_story(rows, story.faults)
+    known = states(rows, story, axis_of(story), [], found)
+    roles = {node["name"]: [role[2:] for role in node["roles"]] for node in known["nodes"]}
+    assert roles["broker-0"] == [
+        ["owner", "slice-0: 1"], ["owner", "slice-0: 1, slice-1: 1"], ["owner", "slice-1: 1"]
+    ]  # fmt: skip
+    names = ", ".join(map(str, range(8)))
+    assert [words for _, words in roles["store-0"]] == [f"groups {names} and {more} more" for more in (4, 3)]
+    assert [3.0, "slice-1: broker-0 1"] in [list(event) for event in known["events"]]
 
 
 def test_a_segment_that_waits_for_the_tier_has_a_bar(tmp_path: Path) -> None:
