@@ -31,8 +31,8 @@ from chaos.ops import Failed, Unknown
 from chaos.recipe import Recipe, Step
 from chaos.run.runner import bring_up
 from chaos.tasks import Group
+from drivers._java.recipes import VERSIONS
 from drivers.rocketmq.driver import Options, RocketMQ
-from drivers.rocketmq.recipes import VERSIONS
 from stormproof.install import install
 
 TURNS, CLIENTS, DEPTH, DURATION_S = 3, 4, 32, 15.0

@@ -1,7 +1,7 @@
 """Apache RocketMQ 5 in controller mode: name servers, controllers, and groups of replicated brokers."""
 
+from drivers._java.recipes import RECIPES
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.recipes import RECIPES
 from drivers.rocketmq.scrubber import RocketMQScrubber
 
 #: For ``stormproof scrub``.

@@ -12,6 +12,7 @@ from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
+from drivers._java.recipes import LIB, VERSIONS, WITHOUT_PROXY, proxy_jar, recipe
 from drivers._remoting.dialled import DialledConnection
 from drivers._remoting.requests import Asks
 from drivers._remoting.wire import RemotingCodec
@@ -25,7 +26,6 @@ from drivers.rocketmq.programs import (
     proxy_node,
     votes_port_of,
 )
-from drivers.rocketmq.recipes import LIB, VERSIONS, WITHOUT_PROXY, proxy_jar, recipe
 from drivers.rocketmq.tier_levels import LEVEL
 
 CLUSTER = "stormproof"

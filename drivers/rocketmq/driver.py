@@ -27,6 +27,7 @@ from chaos.errors import BadInput
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Objects, Topics
 from chaos.tasks import gather
+from drivers._java.recipes import RECIPES, at_least, recipe
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.wire import Command, RemotingCodec, Request, Response
@@ -37,7 +38,6 @@ from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.operator import Operator
 from drivers.rocketmq.polls import Group, Snapshot
 from drivers.rocketmq.programs import BROKER, CONTROLLER, NAMESERVER, PROXY
-from drivers.rocketmq.recipes import RECIPES, at_least, recipe
 from drivers.rocketmq.tier_levels import LEVELS, TierLevels
 from drivers.rocketmq.tier_levels import put as put_level
 from drivers.rocketmq.tier_state import collect_tier

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from chaos.node import NodeSpec
 from chaos.program import PortAccepts, Program
 from chaos.recipe import Recipe
-from drivers.rocketmq.recipes import JAVA, LIB
+from drivers._java.recipes import JAVA, LIB
 
 NAMESERVER, CONTROLLER, BROKER, PROXY = "nameserver", "controller", "broker", "proxy"
 #: The first node's port and the distance to the next one's.

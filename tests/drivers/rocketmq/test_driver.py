@@ -13,6 +13,7 @@ from chaos.driver import Evidence, Profile
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import CanHoldObjects
 from chaos.workload import body_hash
+from drivers._java.recipes import RECIPES
 from drivers._remoting.requests import number
 from drivers.rocketmq.client import QueueClient
 from drivers.rocketmq.cluster import Cluster
@@ -20,7 +21,6 @@ from drivers.rocketmq.driver import PROBE, Options, RocketMQ, create
 from drivers.rocketmq.files.commit_log import CommitLog
 from drivers.rocketmq.final_state import collect_broker
 from drivers.rocketmq.programs import port_of
-from drivers.rocketmq.recipes import RECIPES
 from tests.drivers.rocketmq.fake import FakeNetwork
 from tests.drivers.rocketmq.real import MESSAGES, unpack
 

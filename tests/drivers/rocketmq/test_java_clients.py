@@ -15,9 +15,10 @@ import pytest
 from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
-from drivers.rocketmq import RECIPES, java_clients
+from drivers._java import client_program
+from drivers._java.recipes import CLASSES, GRPC, LIB, SOURCES
+from drivers.rocketmq import RECIPES
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.recipes import CLASSES, GRPC, LIB, SOURCES
 from stormproof import cli
 
 
@@ -48,7 +49,7 @@ def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="own client can't do poll; it can do sync, async"):
+    with pytest.raises(BadInput, match="own client can't do poll here; it can do sync, async"):
         command(monkeypatch, tmp_path, poll=1)
     with pytest.raises(MachineError, match=r"is not compiled for rocketmq .* install a JDK"):
         command(monkeypatch, tmp_path / "bare", sync=1)
@@ -130,7 +131,7 @@ final class Ends {
 @needs_jars
 def test_the_program_runs_without_the_client_of_the_proxy() -> None:
     orders = {"queues": [], "endpoints": {}, "proxies": "", "nameservers": "", "name": "x", "seed": 1, "gap_ns": 1}
-    argv = java_clients._java(RECIPES[0], java_clients.MAIN)
+    argv = client_program.java(RECIPES[0], client_program.MAIN)
     env = {**os.environ, "STORMPROOF_ORDERS": json.dumps(orders)}
     ended = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")

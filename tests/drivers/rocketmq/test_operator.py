@@ -47,7 +47,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert args[1] == java_clients.ADMIN_TOOL
         return ("/bin/sh", "-c", script[0], "mqadmin")
 
-    monkeypatch.setattr(java_clients, "_java", java)
+    monkeypatch.setattr(java_clients, "java", java)
     return script
 
 

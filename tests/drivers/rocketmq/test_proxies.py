@@ -15,10 +15,10 @@ from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.recipe import Recipe
+from drivers._java.recipes import CLASSES, GRPC, LIB, proxy_jar
 from drivers.rocketmq import RECIPES, properties
 from drivers.rocketmq.cluster import PROXIES
 from drivers.rocketmq.driver import Options, create
-from drivers.rocketmq.recipes import CLASSES, GRPC, LIB, proxy_jar
 from stormproof import cli
 from tests.drivers.rocketmq.test_topology import TWO, healthy
 

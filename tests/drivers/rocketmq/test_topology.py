@@ -11,9 +11,9 @@ import pytest
 
 from chaos.driver import Disconnected, Profile
 from chaos.ops import Failed, Unknown
+from drivers._java import recipes
 from drivers._remoting.dialled import DialledConnection
 from drivers._remoting.wire import RemotingCodec
-from drivers.rocketmq import recipes
 from drivers.rocketmq.client import QueueClient
 from drivers.rocketmq.cluster import ControllerType
 from drivers.rocketmq.driver import PROBE, Options, create
