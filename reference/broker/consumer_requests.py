@@ -162,6 +162,6 @@ class ConsumerRequests(PullRequests[Queue]):
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
         env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
 
-    def closed(self, peer: str) -> None:
-        self.clients.closed(peer)
-        super().closed(peer)
+    def closed(self, env: Env, peer: str) -> None:
+        self.clients.closed(env, peer)
+        super().closed(env, peer)

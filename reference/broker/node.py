@@ -316,7 +316,7 @@ class Broker:
         if not self._recovering:
             self.replication.closed(env, peer)
             self.tier.closed(env, peer)
-        self._consumer_requests.closed(peer)
+        self._consumer_requests.closed(env, peer)
 
     def _notified(self, env: Env, source: str, message: Command) -> None:
         if source not in self._controllers:

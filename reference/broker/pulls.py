@@ -150,7 +150,7 @@ class PullRequests(Generic[Q]):
             self._due_ns = min(pull.deadline_ns for pull in self._held)
             env.set_timer("held", self._due_ns - now)
 
-    def closed(self, peer: str) -> None:
+    def closed(self, env: Env, peer: str) -> None:
         """Forget the pulls of a client that is gone."""
         if self._held:
             self._held = [pull for pull in self._held if pull.source != peer]

@@ -28,6 +28,7 @@ class Request(IntEnum):
     HEART_BEAT = 34
     UNREGISTER_CLIENT = 35
     GET_CONSUMER_LIST_BY_GROUP = 38
+    NOTIFY_CONSUMER_IDS_CHANGED = 40  # broker → consumers (one-way)
     SEND_MESSAGE_V2 = 310
     LITE_PULL_MESSAGE = 361
     GET_BROKER_HA_STATUS = 907

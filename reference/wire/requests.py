@@ -194,6 +194,7 @@ FORMS: Mapping[Request, Form] = {
     Request.GET_MIN_OFFSET: Form(MASTER, _QUEUE_OF_ANY),
     Request.SEARCH_OFFSET_BY_TIMESTAMP: Form(MASTER, {**_QUEUE_OF_ANY, "timestamp": I64}),
     Request.GET_CONSUMER_LIST_BY_GROUP: Form(BROKER, {"consumerGroup": NAME}),
+    Request.UNREGISTER_CLIENT: Form(BROKER, {"consumerGroup": MAYBE_NAME, "producerGroup": MAYBE_NAME}),
     Request.HEART_BEAT: Form(
         BROKER,
         body=Object(

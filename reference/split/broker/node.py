@@ -170,8 +170,8 @@ class Broker:
     def closed(self, env: Env, peer: str) -> None:
         self.follower.closed(env, peer)
         self.calls.closed(env, peer)
-        self.clients.closed(peer)
-        self.pulls.closed(peer)
+        self.clients.closed(env, peer)
+        self.pulls.closed(env, peer)
 
     # Requests about the node
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from reference.split.requests import Commit, FenceAnswer, Window
@@ -216,6 +218,37 @@ def test_consumers_are_listed_only_once_all_that_live_have_had_time_to_say_so() 
     world.run(2001)
     late = world.ask(Request.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")
     assert world.answers[late].body == b'{"consumerIdList": ["c"]}'
+
+
+def beat(world: BrokerWorld, source: str, *groups: str) -> list[tuple[str, str]]:
+    """Send a heartbeat; return who is then notified of the change of which group."""
+    value = {"clientID": source, "consumerDataSet": [{"groupName": one} for one in groups]}
+    assert world.code(world.ask(Request.HEART_BEAT, json.dumps(value).encode(), source=source)) == 0
+    return notices(world)
+
+
+def notices(world: BrokerWorld) -> list[tuple[str, str]]:
+    found = world.waiting(Request.NOTIFY_CONSUMER_IDS_CHANGED)
+    for one in found:
+        assert one.message.is_oneway
+        world.env.sent.remove(one)
+    return sorted((one.to, one.message.fields["consumerGroup"]) for one in found)
+
+
+def test_members_of_a_group_are_notified_when_one_comes_or_goes() -> None:
+    """They share the queues again then; by themselves, Java's clients ask each 20 s."""
+    world = BrokerWorld(member_grace_ms=0)
+    assert beat(world, "a", "g") == [("a", "g")] and beat(world, "a", "g") == []
+    assert beat(world, "b", "h", "g") == [("a", "g"), ("b", "g"), ("b", "h")]
+    world.ask(Request.UNREGISTER_CLIENT, source="b", clientID="b", producerGroup="g")
+    assert notices(world) == []
+    world.ask(Request.UNREGISTER_CLIENT, source="b", clientID="b", consumerGroup="h")
+    assert notices(world) == []
+    world.cut("a")
+    assert notices(world) == [("b", "g")]
+    assert world.answers[world.ask(Request.GET_CONSUMER_LIST_BY_GROUP, consumerGroup="g")].body == (
+        b'{"consumerIdList": ["b"]}'
+    )
 
 
 def test_a_topic_is_answered_once_this_broker_knows_it() -> None:
