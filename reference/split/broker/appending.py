@@ -267,7 +267,9 @@ class Appends:
                     self._unknown(env, waiting, "the slice was lost before the message was acknowledged")
 
     def _unknown(self, env: Env, waiting: PendingRequest, remark: str) -> None:
-        self._reply(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
+        """Answer with the place that the record was given: RocketMQ's client reads it from such an answer, too."""
+        fields = waiting.answer.fields
+        self._reply(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, fields, remark=remark))
 
     def _reply(self, env: Env, waiting: PendingRequest, answer: Command) -> None:
         if not waiting.request.is_oneway:
