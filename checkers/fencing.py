@@ -16,18 +16,20 @@ from chaos.events import Applied, GroupAcked, GroupAppended, GroupFenced, SliceO
 from chaos.findings import Findings, decide
 from chaos.law import AnomalyKind, Harm, Key, Law, Partial, Promise
 from chaos.law import Rows as LawRows
-from chaos.operations import HarnessRow
+from chaos.operations import FinalGroup, HarnessRow
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from checkers import _facts as facts
 from checkers._facts.arrays import Ints
 from checkers._facts.storage.catalogue import OWNER, Entry, catalogue
 from checkers._facts.storage.entries import Appends, Fence, accepted_fences, appends, fences
+from checkers._facts.storage.segments import replicas
 
 APPEND_PAST_FENCE, FENCE_WENT_BACK = "append-past-fence", "fence-went-back"
 TWO_OWNERS, LIFE_REUSED, EPOCH_REUSED = "two-owners", "life-reused", "epoch-reused"
 UNLOGGED_OWNER, OPENED_UNFENCED = "unlogged-owner", "opened-unfenced"
 ACKED_PAST_FENCE, ACKED_UNWRITTEN = "acked-past-fence", "acked-unwritten"
+FENCE_FORGOTTEN = "fence-forgotten"
 
 PROMISE = Promise(
     name="fencing",
@@ -94,6 +96,11 @@ PROMISE = Promise(
             harm=Harm.DATA,
             decision=(GroupAcked,),
         ),
+        AnomalyKind(
+            name=FENCE_FORGOTTEN,
+            meaning="a store has an older fence in the end than one that its replica had applied",
+            headline=("A store forgot a fence", "{n} replicas forgot a fence"),
+        ),
     ),
     counts={
         "fences": "fences that took effect",
@@ -111,7 +118,7 @@ class Options:
 class Fencing(Law):
     promise = PROMISE
     key = Key.RUN
-    reads = (GroupFenced, GroupAppended, GroupAcked, SliceOpened, Applied, HarnessRow)
+    reads = (GroupFenced, GroupAppended, GroupAcked, SliceOpened, Applied, FinalGroup, HarnessRow)
     evidence = (Evidence.GROUPS,)
 
     def examine(self, given: LawRows) -> Partial:
@@ -129,6 +136,7 @@ class Fencing(Law):
         _owners_logged(rows, found)
         _opened_fenced(rows, found)
         _acknowledged(rows, found, taken, by_group)
+        _remembered(rows, found, by_group)
         return found.partial()
 
     def judge(self, partial: Partial) -> Verdict:
@@ -349,6 +357,22 @@ def _past(rows: Rows, found: Findings, at: Ints, wrong: Ints, later: list[Fence]
         )
 
     found.add_each(ACKED_PAST_FENCE, wrong, report, acted_ns=facts.since_load_ns(rows, at[wrong]))
+
+
+def _remembered(rows: Rows, found: Findings, by_group: Mapping[int, Sequence[Fence]]) -> None:
+    """Check that each replica shows after the run the newest fence that stands in what it has applied: it decides by
+    that what it takes next."""
+    for replica in replicas(rows):
+        applied = [fence for fence in by_group.get(replica.group, ()) if fence.index <= replica.applied]
+        newest = max(applied, key=lambda fence: fence.epoch, default=None)
+        if newest is not None and replica.epoch < newest.epoch:
+            found.add(
+                FENCE_FORGOTTEN,
+                f"{replica.node} has applied group {replica.group}'s log up to entry {replica.applied} and is fenced "
+                f"for epoch {replica.epoch} there, although entry {newest.index} had fenced the group for epoch "
+                f"{newest.epoch} of {newest.broker}.",
+                *_indices(rows, newest.at, replica.at),
+            )
 
 
 def _indices(rows: Rows, *at: int) -> list[int]:

@@ -87,12 +87,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica as its store shows it after the run, in the row ``at``."""
+    """A replica as its store shows it after the run, in the row ``at``. ``applied``: the index up to which it has
+    applied its group's log; ``epoch``: that of its fence."""
 
     at: int
     node: str
     name: str
     group: int
+    applied: int
+    epoch: int
     end: int
     sealed: int
     tail: str
@@ -106,7 +109,7 @@ def replicas(rows: Rows) -> Sequence[Replica]:
 
 
 def _replicas(rows: Rows) -> Sequence[Replica]:
-    found, position = [], rows.column("position")
+    found, position, epoch = [], rows.column("position"), rows.column("epoch")
     for at in rows.where(kind="final", f="group").tolist():
         value = rows.value(at)
         group = whole_of(value, "group")
@@ -119,6 +122,8 @@ def _replicas(rows: Rows) -> Sequence[Replica]:
                 node=rows.text("node", at),
                 name=str(value.get("replica", "")),
                 group=group,
+                applied=whole_of(value, "log_index"),
+                epoch=int(epoch[at]),
                 end=int(position[at]),
                 sealed=whole_of(value, "sealed"),
                 tail=str(value.get("tail", "")),

@@ -12,7 +12,7 @@ from reference.split.hosting.replica import Replica
 from reference.split.names import Topic
 from reference.split.segments import SealedSegment, Segment
 from reference.split.store.copying import Copying
-from reference.split.store.entries import Trim
+from reference.split.store.entries import Fence, Trim
 from reference.split.store.group import Group
 from reference.split.store.group_requests import GroupRequests
 from reference.split.store.group_snapshot import restored
@@ -39,6 +39,21 @@ class AnyEpochLogged(GroupRequests):
 
     def is_outdated(self, group: Group, epoch: int) -> bool:
         return False
+
+
+class _TakesTheFirst(Group):
+    def has_epoch(self, epoch: int) -> bool:
+        return self.fence.epoch == 0 or super().has_epoch(epoch)
+
+
+class FenceInMemory(GroupMachine):
+    """A fence is kept in memory alone. Who begins at a snapshot takes records of any epoch until the next one."""
+
+    group_class = _TakesTheFirst
+
+    def load(self, snapshot: bytes) -> None:
+        super().load(snapshot)
+        self.group.fence = Fence(slice=0, epoch=0, broker="", life=0)
 
 
 class MembersKnownToOne(Moving):
@@ -150,6 +165,13 @@ MUTANTS = (
         stands_for="a check of the epoch before an entry is logged, which a fence that is on its way overtakes",
         parts={"store": {"machine": AnyEpochApplied}},
         scenario="fence_under_way",
+    ),
+    Planted(
+        name="fence-in-memory",
+        law="fencing",
+        stands_for="bookkeeper #2706: without a journal a restart forgets that a ledger was fenced",
+        parts={"store": {"machine": FenceInMemory}},
+        scenario="fenced_restarts",
     ),
     Planted(
         name="members-known-to-one",

@@ -94,6 +94,11 @@ def _acked_nothing(it: Cluster) -> None:
     it.acked(0, 2, 31, "broker-1")
 
 
+def _forgotten(it: Cluster) -> None:
+    it.final(1, 0, 30, epoch=1)
+    it.final(2, 0, 30, epoch=1, log_index=3)
+
+
 BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _late_append: (A.APPEND_PAST_FENCE,),
     _old_fence: (A.FENCE_WENT_BACK,),
@@ -106,6 +111,7 @@ BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _unknown_owner: (A.UNLOGGED_OWNER,),
     _acked_late: (A.ACKED_PAST_FENCE,),
     _acked_nothing: (A.ACKED_UNWRITTEN,),
+    _forgotten: (A.FENCE_FORGOTTEN,),
 }
 
 
@@ -115,6 +121,13 @@ def test_each_breach_is_found(breach: Callable[[Cluster], None]) -> None:
     breach(it)
     verdict = it.expect(LAW, *BREACHES[breach], validity=Validity.INVALID)
     assert all(anomaly.rows for anomaly in verdict.anomalies)
+
+
+def test_a_replica_that_has_not_applied_the_newest_fence_may_have_an_older_one() -> None:
+    it = moved()
+    it.final(0, 0, 30, epoch=2)
+    it.final(1, 0, 20, epoch=1, log_index=3)
+    it.expect(LAW, validity=Validity.VALID)
 
 
 def test_no_clock_is_asked() -> None:
