@@ -14,6 +14,7 @@ from chaos.judging.registry import registry
 from chaos.law import Promise
 from chaos.workload import Use
 from reference.mutants import MUTANTS
+from reference.split.mutants import MUTANTS as SPLIT_MUTANTS
 from stormproof.shrinking.minimal import TEST
 from tests.checkers.names import ANOMALIES, LAWS
 
@@ -124,7 +125,7 @@ def promised_files(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_mutants_that_documents_name_exist(name: str) -> None:
-    known = {planted.name for planted in MUTANTS} | NO_MUTANTS
+    known = {planted.name for planted in (*MUTANTS, *SPLIT_MUTANTS)} | NO_MUTANTS
     assert sorted(set(promised_mutants(page(name))) - known) == []
 
 
