@@ -42,6 +42,8 @@ OPTIONS: Mapping[str, Options] = {
         "objectstore": (str, "the object store that sealed segments are uploaded to"),
         "zone": (str, "where it stands; replicas of a group are spread over zones"),
         "store_heartbeat_ms": (int, "how often it says to meta that it lives"),
+        "linger_ms": (int, "how long a leader lets entries of its groups gather before it logs and sends them"),
+        "virtual_time": REFERENCE_OPTIONS["broker"]["virtual_time"],
         "rewrite_bytes": (int, "its file of logs is rewritten once it has so many bytes and half of them are garbage"),
         "segment_bytes": (int, "a group's records are sealed once there are so many bytes of them"),
         "segment_ms": (int, "and once the oldest has waited for so long"),

@@ -39,6 +39,9 @@ class Beats:
     def __init__(self) -> None:
         self._beats: dict[tuple[str, bool], dict[int, Beat]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._beats)
+
     def add(self, to: str, beat: Beat, *, answer: bool = False) -> None:
         """Have this said when the step ends; of several words in one group the last counts."""
         self._beats.setdefault((to, answer), {})[beat.group] = beat

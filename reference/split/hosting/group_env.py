@@ -32,10 +32,12 @@ class Timers:
         self._current: dict[tuple[int, str], int] = {}
         self._number = 0
         self._armed_ns: int | None = None
+        self._is_news = False  # what is due first may be another one than when the node's timer was set
 
     def set(self, group: int, name: str, due_ns: int) -> None:
         """Set a timer; one that is set is set again."""
         self._number += 1
+        self._is_news = True
         self._current[group, name] = self._number
         heapq.heappush(self._heap, (due_ns, self._number, group, name))
 
@@ -50,7 +52,7 @@ class Timers:
 
     def take_due(self, now_ns: int) -> list[tuple[int, str]]:
         """Return the groups and names of those that are due, as the node's timer has fired."""
-        self._armed_ns = None
+        self._armed_ns, self._is_news = None, True
         due = []
         while self._heap and self._heap[0][0] <= now_ns:
             _, number, group, name = heapq.heappop(self._heap)
@@ -61,6 +63,9 @@ class Timers:
 
     def arm(self, env: Env) -> None:
         """Set the node's timer for the first that is due."""
+        if not self._is_news:
+            return
+        self._is_news = False
         while self._heap and self._current.get(self._heap[0][2:]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         if self._heap and (self._armed_ns is None or self._heap[0][0] < self._armed_ns):

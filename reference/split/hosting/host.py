@@ -19,6 +19,7 @@ from reference.raft.state_machine import Proposed
 from reference.raft.storage.wal import REWRITE_BYTES, Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
 from reference.split.hosting.bundles import GroupMessage, node_of, pack_bundles, read_header, unpack_bundle
+from reference.split.hosting.gathering import Gathered, Gathering
 from reference.split.hosting.group_env import GROUPS_TIMER, GroupEnv, Shared
 from reference.split.hosting.machines import Machines
 from reference.split.hosting.replica import Replica, ReplicaPolicy
@@ -42,6 +43,7 @@ class Host:
         options: RaftOptions,
         *,
         rewrite_bytes: int = REWRITE_BYTES,
+        linger_ms: int = 0,
         replica: type[Replica] = Replica,
         policy: type[ReplicaPolicy] = ReplicaPolicy,
         wal: type[Wal] = Wal,
@@ -53,6 +55,7 @@ class Host:
         self._envs: dict[int, GroupEnv] = {}
         self._shared = Shared(options.heartbeat_ms * 1_000_000)
         self._clocks = Clocks()
+        self._gathering = Gathering(linger_ms, self._log)
         self._synced: dict[int, int] = {}  # group → its last durable entry, as traced
 
     def _open_log(self, group: int) -> RaftLog:
@@ -122,9 +125,18 @@ class Host:
         return self.replicas.get(group)
 
     def propose(self, env: Env, group: int, data: bytes, then: Proposed) -> None:
-        """As the leader of a group, append an entry; ``then`` is called with the node's own environment."""
-        own = self.env_of(env, group)
-        self.replicas[group].propose(own, data, lambda _, outcome, index: then(self._shared.env, outcome, index))
+        """As the leader of a group, append an entry; ``then`` is called with the node's own environment. If this node
+        leads the group no more when it is to be logged, its outcome is as unknown as that of one which was."""
+        self._shared.enter(env)
+        self._gathering.add(env, self._shared.timers, _NO_GROUP, (group, data, then))
+
+    def _log(self, gathered: Gathered) -> None:
+        group, data, then = gathered
+        replica = self.replicas.get(group)
+        if replica is None or not replica.is_leader or replica.is_handing_over:
+            then(self._shared.env, None, -1)
+            return
+        replica.propose(self._env(group), data, lambda _, outcome, index: then(self._shared.env, outcome, index))
 
     def read(self, env: Env, group: int, then: Readable) -> None:
         """Call ``then``, with the node's own environment, once the group's state machine may be read."""
@@ -142,6 +154,10 @@ class Host:
         return self._envs[group]
 
     # What the node asks
+
+    def may_propose(self, group: int) -> bool:
+        """Return whether one more proposal fits into a group's window."""
+        return self.replicas[group].has_room and len(self._gathering) < self._options.window
 
     def has_room(self, env: Env, size: int) -> bool:
         """Return whether the disk has room for an entry of this size, besides what is kept for small ones."""
@@ -162,6 +178,8 @@ class Host:
         for group, its in self._shared.timers.take_due(env.mono_ns()):
             if group in self.replicas:
                 self.replicas[group].timer(self._env(group), its)
+            elif group == _NO_GROUP:
+                self._gathering.end()
         return True
 
     def done(self, env: Env, token: int) -> bool:
@@ -201,18 +219,24 @@ class Host:
         """End a step: send what the groups have gathered, begin one sync for all of them, set one timer."""
         shared = self._shared
         shared.enter(env)
-        syncs, own = shared.syncs, self._env(_NO_GROUP)
+        syncs = shared.syncs
         batch = token = None
         if not syncs.is_under_way and (syncs.is_wanted or self.wal.is_dirty):
-            self.wal.sync(own.disk)
+            self.wal.sync(self._env(_NO_GROUP).disk)
             batch, token = syncs.begin(env)
-        for key in [key for key in shared.messages if key[0] in (0, batch)]:
-            frames = pack_bundles(env, own.name, key[1], shared.messages.pop(key))
-            for frame in frames:
-                env.send(node_of(key[1]), frame, after=token if key[0] else None)
-        for to, frame in shared.beats.take(env, own.name):
-            env.send(node_of(to), frame)
+        if shared.messages:
+            self._send_gathered(env, batch, token)
+        if shared.beats:
+            for to, frame in shared.beats.take(env, self._env(_NO_GROUP).name):
+                env.send(node_of(to), frame)
         shared.timers.arm(env)
+
+    def _send_gathered(self, env: Env, batch: int | None, token: int | None) -> None:
+        """Send the messages that wait for nothing, and those for the batch that begins now: they leave at its end."""
+        messages, own = self._shared.messages, self._env(_NO_GROUP).name
+        for key in [key for key in messages if key[0] in (0, batch)]:
+            for frame in pack_bundles(env, own, key[1], messages.pop(key)):
+                env.send(node_of(key[1]), frame, after=token if key[0] else None)
 
     # Messages
 

@@ -103,7 +103,7 @@ class GroupRequests:
             return refusal
         if self.is_outdated(self._groups.machines[group].group, epoch):
             return self._fenced(group)
-        if not self._groups.host.replicas[group].has_room:
+        if not self._groups.host.may_propose(group):
             return _busy("as many entries are under way as may be")
         if size and not self._groups.host.has_room(env, size):
             return _busy("this store's disk is full")

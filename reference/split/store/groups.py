@@ -11,6 +11,7 @@ from reference.raft.options import RaftOptions
 from reference.raft.storage.wal import REWRITE_BYTES
 from reference.split.calls import Calls
 from reference.split.hosting import Host
+from reference.split.hosting.gathering import LINGER_MS
 from reference.split.joining import Metas
 from reference.split.names import node_of, replica_name
 from reference.split.options import layout_of, number_of
@@ -63,7 +64,10 @@ class Groups:
         self.machines: dict[int, GroupMachine] = {}
         self.files = parts.files()
         rewrite_bytes = number_of(options, "rewrite_bytes", REWRITE_BYTES)
-        self.host = parts.host(self, RaftOptions.of(options), rewrite_bytes=rewrite_bytes, **parts.host_parts)
+        linger_ms = number_of(options, "linger_ms", LINGER_MS if options.get("virtual_time") else 0, 0)
+        self.host = parts.host(
+            self, RaftOptions.of(options), rewrite_bytes=rewrite_bytes, linger_ms=linger_ms, **parts.host_parts
+        )
         self.reads = parts.reads(self.files, tier)
         self.copying = parts.copying(self.files, tier, calls, self, number_of(options, "local_bytes", 1 << 30, 0))
         self.sealing = parts.sealing(

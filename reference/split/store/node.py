@@ -4,7 +4,8 @@ Its disk has a word, by which meta gives it a number; both stand on the disk, so
 is empty, that meta takes for another one, or that lacks what it was sure to hold, is wiped and begins as a new one.
 
 Options: ``metas``, ``cluster_id``, ``groups``, ``slices``, ``objectstore``, ``zone``, ``segment_bytes``,
-``segment_ms``, ``local_bytes``, ``delete_ms``, ``tier_timeout_ms``, ``store_heartbeat_ms``, and Raft's own.
+``segment_ms``, ``local_bytes``, ``delete_ms``, ``tier_timeout_ms``, ``store_heartbeat_ms``, ``linger_ms``,
+``virtual_time``, and Raft's own.
 """
 
 from __future__ import annotations

@@ -44,11 +44,12 @@ class Store:
 
     host_class = Host
     rewrite_bytes = 4 << 20
+    linger_ms = 0
     machine_class: type[Listed] = Listed
 
     def __init__(self, groups: int, births: Callable[[int], Sequence[str]], options: RaftOptions) -> None:
         self.groups, self.births = groups, births
-        self.host = self.host_class(self, options, rewrite_bytes=self.rewrite_bytes)
+        self.host = self.host_class(self, options, rewrite_bytes=self.rewrite_bytes, linger_ms=self.linger_ms)
         self.machines: dict[int, Listed] = {}
         self.gone: list[int] = []
 

@@ -285,3 +285,56 @@ def test_a_newcomer_hears_a_leader_whom_the_membership_of_its_snapshot_does_not_
     world.run(2000)
     assert replica_on("s5") in world.replicas(0)["s4"].members.voters
     assert world.applied("s5", 0) == [f"v{number}" for number in range(60)]
+
+
+class Lingering(Store):
+    """Its leaders let proposals gather."""
+
+    linger_ms = 40
+
+
+def gathered_world(**options: int) -> tuple[Hosts, str, list[int]]:
+    """Return a world, a node that leads two groups and more, and these groups."""
+    world = Hosts(1, 3, 8, store=Lingering, **options)
+    world.run(3000)
+    led = Counter(world.leader(group) for group in range(8))
+    node = max(led, key=lambda name: led[name])
+    return world, node, [group for group in range(8) if world.leader(group) == node]
+
+
+def test_proposals_gather_over_all_groups() -> None:
+    """They leave in one frame for each other node, after as long as the first one has waited for."""
+    world, node, groups = gathered_world()
+    ends: list[int] = []
+    began, world.frames = world.now, []
+    for number in range(10):
+        assert world.propose(groups[number % 2], str(number), ends.append, node)
+        world.run(3)
+    world.run(2000, until=lambda: len(ends) == 10)
+    appends = [at for at, source, _, one in world.frames if source == node and one.code == Request.GROUPS_MESSAGES]
+    assert min(appends) == began + 40 * MS and appends.count(began + 40 * MS) == 2
+    assert min(ends) > 0 and ends[0::2] == sorted(ends[0::2])
+    world.run(300)
+    assert all(world.applied(name, groups[1])[-5:] == ["1", "3", "5", "7", "9"] for name in world.names())
+
+
+def test_what_gathers_at_a_leader_that_is_deposed_has_no_known_outcome() -> None:
+    world, node, groups = gathered_world()
+    ends: list[int] = []
+    assert world.propose(groups[0], "late", ends.append, node)
+    replica, env = world.nodes[node].host.member(groups[0]), world.envs[node]
+    replica.roles.follow(world.nodes[node].host.env_of(env, groups[0]), replica.term + 1, "")
+    world.nodes[node].host.step_over(env)
+    world.run(100, until=lambda: bool(ends))
+    assert ends == [-1]
+
+
+def test_no_more_gathers_than_the_window_holds() -> None:
+    world, node, groups = gathered_world(window=3)
+    host, ends = world.nodes[node].host, list[int]()
+    for number in range(3):
+        assert host.may_propose(groups[0])
+        world.propose(groups[0], str(number), ends.append, node)
+    assert not host.may_propose(groups[0])
+    world.run(2000, until=lambda: len(ends) == 3)
+    assert min(ends) > 0 and host.may_propose(groups[0])
