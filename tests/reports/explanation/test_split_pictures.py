@@ -1,13 +1,14 @@
 """The pictures in ``docs/design/split.md`` show what a run of the split system does.
 
-With ``STORMPROOF_REWRITE=1`` they are drawn again. Compared is who does what to whom and in which order, not when, and
-not under which numbers: these change with each entry that is written or left out.
+With ``STORMPROOF_REWRITE=1`` they are drawn again. Compared is what happens and how often; not when, in which order of
+nodes that don't wait for each other, nor under which numbers: these change with each entry that is written or left out.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -42,10 +43,10 @@ def explanation(history: History, name: str) -> Explanation:
     return replace(found, run=Path("RUN"))
 
 
-def shown(picture: str) -> list[str]:
+def shown(picture: str) -> Counter[str]:
     """Return the words of a picture, without what differs from one version of the system to the next."""
-    lines = ["".join(one.itertext()) for one in ElementTree.fromstring(picture).iter(f"{SVG}text")]
-    return [re.sub(r"\d+(\.\d+)?", "N", re.sub(r"-[0-9a-f]{8,}", "-N", line)) for line in lines]
+    text = " ".join("".join(one.itertext()) for one in ElementTree.fromstring(picture).iter(f"{SVG}text"))
+    return Counter(re.sub(r"\d+(\.\d+)?", "N", re.sub(r"- ?[0-9a-f]{8,}", "-N", text)).split())
 
 
 @pytest.mark.parametrize("name", PICTURES)
