@@ -20,8 +20,9 @@ from chaos.events import Append
 from chaos.history.directory import VERDICT, read_verdict
 from chaos.history.history import History
 from chaos.history.row import Row
+from reports.run_report.storage import storage_story
 from reports.run_report.story import message_name
-from reports.summary import Story, summarise
+from reports.summary import Bar, Story, summarise
 
 FILE = "perfetto.json"
 #: "Processes" of the trace, which Perfetto shows one below the other; nodes have the numbers from NODES on.
@@ -30,7 +31,7 @@ RUN, FAULTS, CLIENTS, NODES = 1, 2, 3, 10
 ROLES, TERMS, LOG, EVENTS = 1, 2, 3, 4
 PHASES, FINDINGS = 1, 2
 #: Traces that are steps of a message, or so many that a track of them shows nothing.
-QUIET = ("append", "synced", "confirm", "acked", "raft", "role")
+QUIET = ("append", "synced", "confirm", "acked", "raft", "role", "group_append", "group_synced", "group_acked")
 #: Offsets that polls show, in the order of the counters.
 OFFSETS = ("end", "confirm", "first")
 #: Columns of rows that are shown.
@@ -65,7 +66,7 @@ def export(run: Path) -> bytes:
     events = [
         *_run(story, clock),
         *_faults(story, clock),
-        *_roles(story, clock, nodes),
+        *_roles(story, [*story.roles, *storage_story(history, story.faults).roles], clock, nodes),
         *_log(history, clock, nodes),
         *_counters(history, clock, nodes),
         *_clients(history, clock),
@@ -119,10 +120,10 @@ def _faults(story: Story, clock: _Clock) -> Iterator[Event]:
         yield {"ph": "e", **both, "ts": clock.second(max(fault.asked_s, fault.end_s)), "args": {}}
 
 
-def _roles(story: Story, clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
+def _roles(story: Story, roles: Sequence[Bar], clock: _Clock, nodes: Mapping[str, int]) -> Iterator[Event]:
     for node, pid in nodes.items():
         yield from _named(pid, node, {ROLES: "role", TERMS: "raft", LOG: "log", EVENTS: "events"})
-    for tid, bars in ((ROLES, story.roles), (TERMS, story.terms)):
+    for tid, bars in ((ROLES, roles), (TERMS, story.terms)):
         for bar in bars:
             start, end = clock.second(bar.start_s), clock.second(bar.end_s)
             yield _slice(nodes[bar.lane], tid, bar.label, start, end, "role", {})

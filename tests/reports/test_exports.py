@@ -15,6 +15,7 @@ from chaos.history.recorder import Recorder
 from reports import exports
 from reports.exports import perfetto
 from stormproof import cli
+from tests.reports.run_report.histories import MadeRun
 from tests.stormproof import small_runs
 
 Event = dict[str, Any]
@@ -88,6 +89,20 @@ def test_nodes_are_tracks_with_their_roles_and_offsets(trace: dict[str, Any]) ->
     assert masters == {(pids["broker-0"], "master 1"), (pids["broker-1"], "master 2")}
     counters = {(event["pid"], event["name"]) for event in by_phase(trace, "C")}
     assert {(pids["broker-0"], name) for name in ("end", "confirm", "first")} <= counters
+
+
+def test_nodes_of_a_storage_cluster_have_their_slices_and_groups(tmp_path: Path) -> None:
+    history = MadeRun(tmp_path)
+    history.trace(1.0, "broker-0", "opened", epoch=1, value={"slice": "slice-0", "life": 5, "ends": {}})
+    history.trace(2.0, "store-0", "raft", epoch=3, value={"role": "leader", "leader": "store-0#1", "group": 4})
+    history.trace(3.0, "store-0", "group_append", epoch=1, position=0, value={"group": 4, "end": 100})
+    history.close()
+    write_meta(tmp_path, {"run": "r"})
+    shown = json.loads(perfetto.export(tmp_path))
+    names = {number: name for name, number in tracks(shown).items()}
+    found = [(names[event["pid"]], event["name"]) for event in by_phase(shown, "X") if event["cat"] == "role"]
+    assert found == [("broker-0", "owner slice-0: 1"), ("store-0", "leader groups 4")]
+    assert not [event for event in by_phase(shown, "i") if event["name"].startswith("group_append")]
 
 
 def test_a_fault_is_a_slice_from_its_request_to_its_undo(trace: dict[str, Any]) -> None:
