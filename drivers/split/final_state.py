@@ -68,7 +68,11 @@ async def _collect_group(
         following = number(answer.fields, "next") if answer is not None and answer.code == Response.SUCCESS else -1
         if answer is None or following <= position:
             return False
-        for one in records.decode_all(answer.body):
+        try:
+            found = records.decode_all(answer.body)
+        except records.BadRecord:
+            return False  # what the hashes of its segments show, too
+        for one in found:
             _record_one(node, one, queues, record, windows)
         position = following  # what a TRIM has taken from between records is not sent
     return False

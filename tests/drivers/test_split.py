@@ -17,6 +17,7 @@ from chaos.errors import BadInput
 from chaos.ops import Failed, Unknown
 from drivers.split import EVENTS, Options, create
 from drivers.split.driver import Split
+from drivers.split.final_state import collect_store
 from reference.broker import records
 from reference.objectstore.faults import TierFault
 from reference.split.layout import group_of, rank_of, slice_name, slice_of
@@ -207,6 +208,17 @@ def test_it_collects_each_replica_with_its_records_and_all_objects() -> None:
     assert [row["value"] for row in rows if row["f"] == "object"] == [
         {"key": "seg/1", "size": 7, "digest": blake2b(b"segment", digest_size=16).hexdigest()}
     ]
+
+
+def test_a_store_that_shows_a_damaged_record_is_not_read_to_its_end() -> None:
+    state = {"epoch": 4, "start": 100, "end": 200, "replica": "store-0#5", "segments": []}
+
+    def script(node: str, message: Command) -> Command:
+        if message.code == Request.READ_LOG:
+            return Command(code=0, flags=1, fields={"next": "200"}, body=b"x" * 100)
+        return as_json(cluster()[node] if message.code == Request.DESCRIBE else state)
+
+    assert run(collect_store(ScriptedNetwork(script), "store-0", {}, lambda kind, **columns: 0)) is False
 
 
 def test_brokers_and_name_servers_have_no_disk() -> None:

@@ -9,6 +9,7 @@ from reference.split.segments import Segment
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
 from reference.split.store.reads import Reads, behind, below_start
+from reference.split.store.segment_files import SegmentFiles
 from reference.split.store.sweeping import Sweeper
 from reference.split.store.tier import SegmentTier
 from reference.split.view import Cluster
@@ -50,6 +51,13 @@ class FailureReadsAsAbsent(Reads):
         return below_start(sealed.ranges[request.number][1]) if sealed is not None else behind(why)
 
 
+class DamageIsUploaded(SegmentFiles):
+    """A file that is there is whole."""
+
+    def is_whole(self, segment: Segment, data: bytes) -> bool:
+        return True
+
+
 MUTANTS = (
     Planted(
         name="orphan-is-deleted",
@@ -71,5 +79,12 @@ MUTANTS = (
         stands_for="bookkeeper #2908: what can't be read is answered as what was never there",
         parts={"store": {"reads": FailureReadsAsAbsent}},
         scenario="seal_and_lose",
+    ),
+    Planted(
+        name="damage-is-uploaded",
+        law="sealed",
+        stands_for="a replica that hands a damaged copy on, since nobody looks at its hash",
+        parts={"store": {"files": DamageIsUploaded}},
+        scenario="damaged_segments",
     ),
 )
