@@ -77,8 +77,7 @@ class Dials(Network, Protocol):
     async def endpoint(self, client: str, node: str, port: str = "") -> Address:
         """Host and port at which a client library that dials by itself reaches this port of the node, as this client;
         the same for every call. What it finds there when the node refuses is a connection that closes at once. Nodes
-        that are none of others' programs have one port, "", and write down the addresses that this client was given
-        where their answers name nodes."""
+        of packages have one port, "", and name nodes to this client by the addresses that it was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

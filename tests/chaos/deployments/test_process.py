@@ -362,16 +362,21 @@ def test_stop_leaves_no_process_and_no_port(processes: World) -> None:
 
 def test_a_client_that_knows_no_proxy_reaches_a_node_by_its_port(processes: World) -> None:
     async def script(world: World) -> None:
-        reader, writer = await asyncio.open_connection(*world.deployment.expose("outsider", "toy-0"))
-        writer.write(PlainCodec().encode(PlainMessage(kind=ECHO, number=5, body=b"hi")))
-        buffer = bytearray()
-        while not (answers := PlainCodec().decode(buffer)):
-            buffer += await asyncio.wait_for(reader.read(4096), 2)
-        assert (answers[0].number, answers[0].body) == (5, b"hi")
-        writer.close()
+        library = await world.deployment.endpoint("library", "toy-0")
+        assert library == await world.deployment.endpoint("library", "toy-0")
+        for where in (world.deployment.expose("outsider", "toy-0"), library):
+            reader, writer = await asyncio.open_connection(*where)
+            writer.write(PlainCodec().encode(PlainMessage(kind=ECHO, number=5, body=b"hi")))
+            buffer = bytearray()
+            while not (answers := PlainCodec().decode(buffer)):
+                buffer += await asyncio.wait_for(reader.read(4096), 2)
+            assert (answers[0].number, answers[0].body) == (5, b"hi")
+            writer.close()
         await asyncio.sleep(0.1)
+        with pytest.raises(DeploymentError, match="node toy-0 has no port 'main' for library: its ports are none"):
+            await world.deployment.endpoint("library", "toy-0", "main")
 
-    assert [row["value"]["source"] for row in processes.run(script).of("echo")] == ["outsider/1"]
+    assert [row["value"]["source"] for row in processes.run(script).of("echo")] == ["outsider/1", "library/2"]
 
 
 def test_a_node_that_cannot_start_is_named_with_its_log(processes: World) -> None:
