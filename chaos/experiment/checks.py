@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, Driver, TellsEvents
+from chaos.driver import CanAddBrokers, Dials, Driver, HasClientLibrary, HasClientPrograms, TellsEvents
 from chaos.errors import BadInput, meant
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import (
@@ -39,6 +39,8 @@ from chaos.plugins import PluginKind, nearest
 from chaos.program import problems
 from chaos.services import CanCreateTopics
 
+#: What a workload needs whose clients are programs.
+PROGRAMS = frozenset({HasClientLibrary, HasClientPrograms})
 #: A run's directory is named after its experiment.
 LONGEST_NAME = 100
 #: No schedule fires more often, nor do all of a run together more often than that.
@@ -153,12 +155,18 @@ def _stands(driver: Driver, mutant: str) -> bool:
 def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """Check that the driver has the powers that the workload needs."""
     use: PluginUse = inner(given)
-    driver, made = info.context.driver, use.build()
-    lacking = [power for power in getattr(made, "needs", ()) if driver and not can(type(driver), power)]
+    driver, needed = info.context.driver, tuple(getattr(use.build(), "needs", ()))
+    lacking = [power for power in needed if driver and not can(type(driver), power)]
     with at(use.name):
         for power in lacking:
             raise ValueError(f"it needs a system whose driver has {power.__name__} ({', '.join(methods(power))})")
-        if info.context.host and not powers.starts(info.context.host) and CanCreateTopics in getattr(made, "needs", ()):
+        if info.context.host and PROGRAMS.intersection(needed) and not can(info.context.host, Dials):
+            others = "`, `--on ".join(deployments_that(partial(can, power=Dials)))
+            raise ValueError(
+                f"its clients are programs, and {info.context.deployment} has no addresses at which they could reach"
+                f" nodes; what would do: `--on {others}`"
+            )
+        if info.context.host and not powers.starts(info.context.host) and CanCreateTopics in needed:
             raise ValueError(
                 f"{info.context.deployment} finds a cluster that may hold topics of the names that it makes"
             )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from chaos.driver import (
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
+    Dials,
     Evidence,
     Mutant,
     Network,
@@ -25,7 +27,7 @@ from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Topics, WaitingReads
 from chaos.version import VERSION
 from drivers._remoting import tier_faults as tiering
-from drivers.split import meta
+from drivers.split import java_client, meta
 from drivers.split.client import QueueClient, TopicClient
 from drivers.split.cluster import Cluster, Options
 from drivers.split.events import EVENTS
@@ -141,6 +143,10 @@ class Split:
         """Return a client that makes topics, and deletes them."""
         made = TopicClient(network, name, self.nodes.nameservers, self.queues()[0])
         return made.placed(self._places).asking(self.nodes.metas)
+
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        """See :class:`chaos.driver.HasClientLibrary`."""
+        return await java_client.command(cast(Dials, network), name, self.nodes, self._places, self.queues(), orders)
 
     # What the harness observes and changes
 

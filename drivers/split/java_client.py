@@ -1,0 +1,32 @@
+"""RocketMQ's own Java client as a client of a split cluster: it finds slices where it expects groups of brokers.
+
+Nodes write down, where a route names brokers, the addresses at which this client reaches them, so it is used as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from chaos.driver import ClientCommand, Dials
+from chaos.ops import QueueRef
+from drivers._java.client_program import check_orders, library_command
+from drivers._java.recipes import RECIPES
+from drivers.split.cluster import Cluster
+from drivers.split.places import Places
+
+#: What clients of a split cluster can be.
+KINDS = ("sync", "async", "ordered", "pull")
+
+
+async def command(
+    network: Dials, name: str, nodes: Cluster, places: Places, queues: Sequence[QueueRef], orders: Mapping[str, int]
+) -> ClientCommand:
+    """Return how the program is started as the client ``name``. Raises :class:`chaos.errors.BadInput` for orders that
+    can't be had here and where RocketMQ isn't installed, and :class:`chaos.errors.MachineError` where the program was
+    not compiled."""
+    check_orders(orders, KINDS)
+    nameservers = [await network.endpoint(name, one) for one in nodes.nameservers]
+    for broker in nodes.brokers:  # from now on, name servers know at which address this client reaches it
+        await network.endpoint(name, broker)
+    there = [(queue.topic, places.broker(queue), places.rank(queue)) for queue in queues]
+    return library_command(RECIPES[0], orders, name=name, nameservers=nameservers, queues=there)
