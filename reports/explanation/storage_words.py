@@ -83,5 +83,7 @@ _WORDS: Mapping[str, Callable[[Row, Mapping[str, Any]], str]] = {
     "held": lambda row, value: f"holds the segment of {_piece(row)} ({value.get('source')})",
     "dropped": lambda row, value: f"deletes the segment of {_piece(row)} ({value.get('why')})",
     "trim": _trim,
+    "object": lambda row, value: f"the object {value.get('key')}",
+    "group": lambda row, value: f"group {value.get('group')} up to {row.position}, sealed up to {value.get('sealed')}",
     "members": _members,
 }

@@ -20,7 +20,7 @@ def words(row: Row, before: Sequence[Row], against: str) -> str:
     if row.kind == "fault":
         return f"{row.f} of {targets(row)}"
     if row.kind == "final":
-        return f"in the end holds {_record(row)}" if row.offset >= 0 else f"in the end: {row.f}"
+        return f"in the end holds {_record(row)}" if row.offset >= 0 else f"in the end: {storage_words(row) or row.f}"
     if row.kind == "poll":
         shown = [f"{name} {row.value[name]}" for name in ("role", "master", "leader") if row.value.get(name)]
         return " ".join(["shows", *shown, *([f"epoch {row.epoch}"] if row.epoch >= 0 else [])])

@@ -14,6 +14,7 @@ from checkers.placement import POSITION_BITS
 from reports.explanation.sequence import sequence
 from reports.explanation.storage import is_storage_cluster, near, places, way
 from reports.explanation.storage_words import entry_words
+from reports.explanation.words import words
 from tests.checkers.histories import History as MadeHistory
 from tests.checkers.histories import content, m
 
@@ -136,8 +137,21 @@ def test_a_system_without_slices_has_no_such_way() -> None:
     assert not is_storage_cluster(rows) and way({(0, 0)}, {(0, 0)}, rows) == []
 
 
+def test_what_is_there_in_the_end_has_words() -> None:
+    history = MadeHistory()
+    history.row("final", f="object", value={"key": "seg/17/4/0-300-ab", "size": 300, "digest": "ab"})
+    history.row("final", f="group", node="store-0", position=500, value={"group": GROUP, "sealed": 300})
+    history.row("final", f="complete", node="store-0")
+    rows = recorded(history)
+    assert [words(row, [], "") for row in rows.of_table(rows.table)] == [
+        "in the end: the object seg/17/4/0-300-ab",
+        "in the end: group 4 up to 500, sealed up to 300",
+        "in the end: complete",
+    ]
+
+
 @pytest.mark.parametrize(
-    ("kind", "value", "words"),
+    ("kind", "value", "said"),
     [
         ("owner", {"broker": "", "epoch": 3}, "gives x to nobody in epoch 3"),
         ("store", {"state": "gone"}, "store x: gone"),
@@ -146,6 +160,6 @@ def test_a_system_without_slices_has_no_such_way() -> None:
         ("group", {"voters": 3, "wanted": []}, "group x: voters none"),
     ],
 )
-def test_entries_of_meta_have_words(kind: str, value: dict[str, Any], words: str) -> None:
-    assert entry_words({"type": "entry", "kind": kind, "name": "x", "value": value}) == words
+def test_entries_of_meta_have_words(kind: str, value: dict[str, Any], said: str) -> None:
+    assert entry_words({"type": "entry", "kind": kind, "name": "x", "value": value}) == said
     assert entry_words({"type": "elect", "value": value}) == entry_words({"type": "entry", "value": 3}) == ""
