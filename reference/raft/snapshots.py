@@ -78,10 +78,10 @@ class Snapshots:
         state, log, every = self._state, self._state.log, self._state.options.snapshot_entries
         if self.incoming is not None and self.incoming.index <= state.commit:
             self.incoming = None  # the entries came otherwise
-        if self._making is not None or self.incoming is not None or not state.machine.may_compact():
-            return
         kept = state.applied - log.snapshot_index
-        if kept < every or log.is_mostly_snapshot:
+        if kept < every or self._making is not None or self.incoming is not None or log.is_mostly_snapshot:
+            return
+        if not state.machine.may_compact():
             return
         if self._are_needed(env) and kept < KEPT_SNAPSHOTS * every:
             return

@@ -13,7 +13,7 @@ from random import Random
 from chaos import events
 from chaos.events import Event
 from chaos.node import Address, Disk, Env, Message
-from reference.raft.roles import HEARTBEAT
+from reference.raft.roles import ELECTION, HEARTBEAT
 from reference.split.hosting.beats import Beats
 from reference.split.hosting.bundles import GroupMessage, node_of
 from reference.wire.command import Command
@@ -213,10 +213,13 @@ class GroupEnv:
         return self._shared.env.endpoints(node_of(peer))
 
     def set_timer(self, name: str, delay_ns: int) -> None:
-        """Heartbeats of all groups are due at the same moments, so that they make one frame."""
-        due_ns = self.mono_ns() + delay_ns
-        if name == HEARTBEAT:
-            due_ns -= due_ns % self._shared.beat_ns
+        """Heartbeats of all groups are due at the same moments, so that they make one frame. Then followers look as
+        well whether they have heard their leaders: one that looks too early, looks once more when its time is over."""
+        now_ns = self.mono_ns()
+        due_ns = now_ns + delay_ns
+        shared_ns = due_ns - due_ns % self._shared.beat_ns
+        if name == HEARTBEAT or (name == ELECTION and shared_ns > now_ns):
+            due_ns = shared_ns
         self._shared.timers.set(self.group, name, due_ns)
 
     def cancel_timer(self, name: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from chaos.node import Malformed
+from chaos.node import Env, Malformed
 from reference.raft.storage import rewriting, room
 from reference.split.hosting import host
 from reference.split.hosting.beats import Beat, Clocks
@@ -338,3 +339,20 @@ def test_no_more_gathers_than_the_window_holds() -> None:
     assert not host.may_propose(groups[0])
     world.run(2000, until=lambda: len(ends) == 3)
     assert min(ends) > 0 and host.may_propose(groups[0])
+
+
+def test_followers_look_for_their_leaders_when_beats_are_due() -> None:
+    """So that a node with many groups is woken no more often than one with few."""
+    world = Hosts(1, 3, 16)
+    world.run(3000)
+    woken: Counter[int] = Counter()
+    for name in world.names():
+        timer = world.nodes[name].timer
+
+        def counted(env: Env, what: str, timer: Callable[[Env, str], None] = timer) -> None:
+            woken[world.now % (50 * MS)] += 1
+            timer(env, what)
+
+        world.nodes[name].timer = counted
+    world.run(2000)
+    assert set(woken) == {0} and woken[0] <= 3 * 41
