@@ -94,13 +94,22 @@ def way(wanted: Collection[Place], offsets: Collection[tuple[int, int]], history
     which those who wrote it had got their slices. ``offsets``: the (queue, offset) of the messages there."""
     if not wanted or not is_storage_cluster(history):
         return []
-    found = [row for row in history.each(*PIECES, keep=near(wanted)) if covers(row, wanted)]
+    found = once(row for row in history.each(*PIECES, keep=near(wanted)) if covers(row, wanted))
     written = {(row.value["group"], row.epoch, row.value["end"]) for row in found if row.f == GroupAppended.f}
     written |= _answered(wanted, history)
     found += [*_owners(written, history), *_acknowledged(written, history), *_trims(wanted, offsets, history)]
     keys = {row.value.get("key") for row in found if row.f == Uploaded.f}
     found += [row for row in history.each(StorePut) if row.value.get("key") in keys]
     return sorted({row.index: row for row in found}.values(), key=lambda row: row.index)
+
+
+def once(rows: Iterable[Row]) -> list[Row]:
+    """Return the first row by which each store did each of these things: after a start it applies its log again."""
+    found: dict[Hashable, Row] = {}
+    for row in rows:
+        where = row.value.get("group"), row.epoch, row.position, row.value.get("end"), row.value.get("topic")
+        found.setdefault((row.node, row.f, *map(str, where), bool(row.value.get("accepted"))), row)
+    return list(found.values())
 
 
 def _answered(wanted: Collection[Place], history: History) -> set[Written]:
@@ -113,7 +122,7 @@ def _answered(wanted: Collection[Place], history: History) -> set[Written]:
 def _owners(written: Collection[Written], history: History) -> Iterator[Row]:
     """Yield how those who wrote these records, or had theirs refused, got their epochs, and the epoch after them."""
     epochs = {(group, epoch + more) for group, epoch, _ in written for more in (0, 1)}
-    fences = [row for row in history.each(GroupFenced) if (row.value.get("group"), row.epoch) in epochs]
+    fences = once(row for row in history.each(GroupFenced) if (row.value.get("group"), row.epoch) in epochs)
     yield from fences
     yield from _openings({(row.value.get("slice"), row.epoch) for row in fences}, history)
 
@@ -125,7 +134,7 @@ def takeovers(witnesses: Iterable[Row], history: History) -> list[Row]:
     named = {(name, epoch) for name, epoch in named if isinstance(name, str)}
     if not named:
         return []
-    fences = [row for row in history.each(GroupFenced) if (row.value.get("slice"), row.epoch) in named]
+    fences = once(row for row in history.each(GroupFenced) if (row.value.get("slice"), row.epoch) in named)
     return [*fences, *_openings(named, history)]
 
 

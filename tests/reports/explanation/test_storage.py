@@ -68,6 +68,7 @@ def written() -> tuple[MadeHistory, Anomaly]:
     starts = {"group": GROUP, "log_index": 25, "topic": 17, "rule": "size", "starts": {"0": 2}}
     history.trace("store-0", "trim", value=starts)
     take_over(history, EPOCH + 1, "broker-1", 500)
+    append(history, 21, 100, 300)  # applied again, after a restart
     rows = (sent, answer)
     return history, Anomaly(law="durability", name="lost", explanation="", rows=rows, queue=0, offset=1, message=m(1))
 
