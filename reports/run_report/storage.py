@@ -139,7 +139,7 @@ def _moved(history: History) -> Iterator[Bar]:
             more = _stores(row.value.get("learners"))
             words = _stores(row.value.get("voters")) + (f" (+ {more})" if more else "")
             changes.setdefault(group, {}).setdefault(row.position, (row.at_s, words))
-    for row in history.each(Applied):
+    for row in history.each(Applied) if changes else ():
         value, group = row.entry.get("value"), _number(row.entry.get("name"))
         if row.entry.get("kind") == "group" and group in changes and isinstance(value, dict) and value.get("birth"):
             changes[group].setdefault(0, (row.at_s, _stores(value["birth"])))
