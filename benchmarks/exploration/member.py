@@ -150,8 +150,8 @@ def raft_key(raft: Raft, env: Env, facts: Facts) -> Hashable:
     )
 
 
-def held_key(env: ModelEnv) -> Hashable:
-    """Return what is held back until a sync has ended."""
+def held_key(env: ModelEnv) -> tuple[tuple[str, Hashable], ...]:
+    """Return what is held back until a sync has ended, by whom it is for."""
     tokens: dict[int | None, int] = {token: place for place, token in enumerate(env.disk.syncs)}
     held = env.held.items()
     return tuple((to, tuple((tokens.get(after), at) for after, at in queue)) for to, queue in held if queue)

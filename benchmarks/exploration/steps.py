@@ -44,8 +44,12 @@ class Steps:
         if facts.wrong:
             raise Violation(f"{env.name} {facts.wrong}")
         did = env.did
+        return self.number_of(env, facts), did
+
+    def number_of(self, env: ModelEnv, facts: Facts) -> int:
+        """Return the number of a member's state, a new one for one that has not been met."""
         number = self._numbers.setdefault((env.name, env.member.key(env, facts)), len(self._blobs))
         if number == len(self._blobs):
             self._blobs.append(frozen(env))
             self.facts.append(facts)
-        return number, did
+        return number

@@ -188,12 +188,12 @@ class Store(Member):
         replica, disk = self.raft(), env.disk
         contents = tuple(map(content_key, contents_of(disk)))
         if replica is None:
-            return self._disk, self._host_key(), held_key(env), contents
+            return self._disk, self._host_key(), tuple(sorted(held_key(env))), contents
         own, machine, log = self.raft_env(env), self._machine, replica.log
         assert machine is not None
         of_group = machine.state(), machine._is_freshly_sealed, machine.is_damaged, tuple(machine._unsafe)
         return (
-            (self._disk, self._host_key(), held_key(env), contents, raft_key(replica, own, facts)),
+            (self._disk, self._host_key(), tuple(sorted(held_key(env))), contents, raft_key(replica, own, facts)),
             (log.snapshot_index, log.snapshot_term, digest_of(log.snapshot), log.members, log.wal.is_touched(log)),
             (replica.memberships.beginning, tuple(replica.memberships._known), replica._committed),
             (of_group, tuple(_peer_key(peer) for peer in replica.peers.values()), self._incoming_key(replica)),

@@ -6,11 +6,13 @@ from functools import partial
 
 import pytest
 
+from benchmarks.exploration import explorer
 from benchmarks.exploration.controller import Controller
 from benchmarks.exploration.explorer import NAMES, Explorer
 from benchmarks.exploration.scope import Scope
 from benchmarks.exploration.scopes import BUGS, LONG, SCOPES, SHORT, explored
 from reference.raft.member import Raft
+from tests.benchmarks.alike import Alike
 
 _NAMES = [scope.name for scope in SCOPES]
 #: With these a run of a few seconds suffices.
@@ -59,6 +61,14 @@ def test_what_is_small_is_explored_to_its_end() -> None:
 
 def test_the_same_is_explored_each_time() -> None:
     assert explored("reads", most_states=2000) == explored("reads", most_states=2000)
+
+
+@pytest.mark.parametrize("scope", ["slow disks", "reads"])
+def test_states_that_count_as_one_go_on_alike(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "Steps", Alike)
+    monkeypatch.setattr(Alike, "compared", 0)
+    assert explored(scope, most_states=2_000).violation == ""
+    assert Alike.compared > 50
 
 
 def test_a_new_part_of_a_member_is_noticed() -> None:

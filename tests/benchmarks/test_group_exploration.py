@@ -6,12 +6,14 @@ from functools import partial
 
 import pytest
 
+from benchmarks.exploration import explorer
 from benchmarks.exploration.explorer import Explorer
 from benchmarks.exploration.group_entries import wrong_history
 from benchmarks.exploration.groups import BUGS, LONG, SCOPES, SHORT, explored
 from benchmarks.exploration.scope import Scope
 from benchmarks.exploration.store import Parts, Store
 from reference.split.store.segment_files import SegmentFiles
+from tests.benchmarks.alike import Alike
 
 _NAMES = [scope.name for scope in SCOPES]
 #: What a member's key tells states apart by, or what never changes. Nothing gathers: proposals are logged at once.
@@ -61,6 +63,14 @@ def test_the_same_is_explored_each_time() -> None:
 )
 def test_appends_are_those_of_the_owner_that_was_fenced_last(history: tuple[str, ...], wrong: str) -> None:
     assert wrong_history(history) == wrong
+
+
+@pytest.mark.parametrize("scope", ["a seal, slow disks", "a newcomer votes"])
+def test_states_that_count_as_one_go_on_alike(scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "Steps", Alike)
+    monkeypatch.setattr(Alike, "compared", 0)
+    assert explored(scope, most_states=2_000).violation == ""
+    assert Alike.compared > 50
 
 
 def test_a_new_part_of_a_store_is_noticed() -> None:
