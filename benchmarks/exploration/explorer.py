@@ -263,7 +263,7 @@ class Explorer:
                 committed = (*committed, (one, facts.term))
                 wrong = self._wrong_history(tuple(known.did for known, _ in committed))
                 if wrong:
-                    raise Violation(f"{NAMES[at]} applies {one.entry} at {one.place}: {wrong}")
+                    raise Violation(f"{NAMES[at]} applies entry {one.place}: {wrong}")
             elif one.place > len(committed) or committed[one.place - 1][0] != one:
                 other = committed[one.place - 1][0] if one.place <= len(committed) else "nothing"
                 raise Violation(f"{NAMES[at]} applies {one} at {one.place}, where {other} was committed")
