@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Planted(
         name="acknowledged-before-readable",
-        law="durability",
+        law="no-rollback",
         stands_for="AutoMQ for RocketMQ #961: a send is answered before its message is in what readers see",
         parts={"broker": {"appends": AcknowledgedBeforeReadable}},
     ),
