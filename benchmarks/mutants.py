@@ -1,8 +1,8 @@
 """Which promises notice each planted bug, in which scenario, and how many seeds that takes.
 
-``python -m benchmarks.mutants [--seeds N] [--write]`` runs every mutant with the seeds 1..N in the simulator, judges
-the runs where they ran, and prints the matrix; ``--write`` puts it into ``benchmarks/results/mutants.md``. The page
-depends on the code and N alone.
+``python -m benchmarks.mutants [--system NAME] [--seeds N] [--write]`` runs every mutant of a system with the seeds 1..N
+in the simulator, judges the runs where they ran, and prints the matrix; ``--write`` puts it into
+``benchmarks/results``. The page depends on the code and N alone.
 """
 
 from __future__ import annotations
@@ -19,28 +19,52 @@ from chaos.experiment.reader import load
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine, RunVerdict, Validity
 from reference.mutants import MUTANTS, Planted
+from reference.split.mutants import MUTANTS as OF_SPLIT
 from reports import render
 from stormproof.launch import SIM, Launch
 from stormproof.scenario_run import recorded
-from stormproof.shipped import of_reference
+from stormproof.shipped import experiments, of_reference
 
 ROOT = Path(__file__).parent.parent
 EXPERIMENTS = of_reference(ROOT)
+_ALL = experiments(ROOT)
 PAGE = ROOT / "benchmarks" / "results" / "mutants.md"
 QUICKSTART = "quickstart"
 #: Seeds of the published matrix: 1 to this.
 SEEDS = 5
 
-INTRODUCTION = f"""\
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A system with planted bugs. ``folder``: what stands before the names of its experiments."""
+
+    option: str
+    planted: Sequence[Planted]
+    folder: str
+    page: Path
+
+    def scenario(self, planted: Planted) -> str:
+        """Return the name of the experiment that shows the mutant."""
+        return self.folder + (planted.scenario or QUICKSTART)
+
+    @property
+    def introduction(self) -> str:
+        """What stands above the rows of its page."""
+        return f"""\
 # Planted bugs: which laws find them
 
-Made by `python -m benchmarks.mutants --write`: for each [planted bug](../../docs/concepts.md#planted-bugs) the scenario
-that shows it, the first seed from 1 on with which its law finds it, the number of seeds from 1 to {SEEDS} with which
-that happens, and the other laws that notice.
+Made by `python -m benchmarks.mutants {self.option}--write`: for each
+[planted bug](../../docs/concepts.md#planted-bugs) the scenario that shows it, the first seed from 1 on with which its
+law finds it, the number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
 | mutant | law | scenario | first seed | found | other laws that notice | stands for |
 |---|---|---|---|---|---|---|
 """
+
+
+REFERENCE = System(option="", planted=MUTANTS, folder="", page=PAGE)
+SPLIT = System(option="--system split ", planted=OF_SPLIT, folder="split/", page=PAGE.with_name("split_mutants.md"))
+SYSTEMS = {"reference": REFERENCE, "split": SPLIT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +78,14 @@ class Trial:
 
 
 def scenario(planted: Planted) -> str:
-    """Return the name of the example that shows the mutant."""
-    return planted.scenario or QUICKSTART
+    """Return the name of the example that shows a mutant of the reference system."""
+    return REFERENCE.scenario(planted)
 
 
 def run(example: str | Path, mutant: str, seed: int, *, draws: bool = False) -> RunVerdict:
     """Run an example, by its name or its file, in the simulator, judge it in this process, and keep nothing on disk.
     ``draws``: draw the page, too, which may break by itself. Raises as :func:`stormproof.scenario_run.recorded`."""
-    file = example if isinstance(example, Path) else EXPERIMENTS[example]
+    file = example if isinstance(example, Path) else _ALL[example]
     experiment = load(file, deployment=SIM, mutant=mutant)
     with tempfile.TemporaryDirectory() as out:
         launch = Launch(experiment=experiment, file=file, deployment=SIM, seed=seed, mutant=mutant, out=Path(out))
@@ -79,14 +103,14 @@ def attempt(what: tuple[str, str, int]) -> Trial:
     return Trial(mutant=mutant, seed=seed, validity=verdict.validity, laws=broken)
 
 
-def row(planted: Planted, trials: Sequence[Trial]) -> str:
+def row(planted: Planted, trials: Sequence[Trial], system: System = REFERENCE) -> str:
     """One line of the table."""
     found = [trial.seed for trial in trials if planted.law in trial.laws]
     others = sorted({law for trial in trials for law in trial.laws} - {planted.law})
     cells = (
         f"`{planted.name}`",
         planted.law,
-        scenario(planted),
+        system.scenario(planted),
         str(min(found)) if found else "–",
         f"{len(found)}/{len(trials)}",
         ", ".join(others) or "–",
@@ -95,23 +119,26 @@ def row(planted: Planted, trials: Sequence[Trial]) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def page(trials: Iterable[Trial]) -> str:
+def page(trials: Iterable[Trial], system: System = REFERENCE) -> str:
     by_mutant: dict[str, list[Trial]] = {}
     for trial in trials:
         by_mutant.setdefault(trial.mutant, []).append(trial)
-    return INTRODUCTION + "".join(row(planted, by_mutant[planted.name]) for planted in MUTANTS)
+    return system.introduction + "".join(row(one, by_mutant[one.name], system) for one in system.planted)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
+    parser.add_argument("--system", choices=SYSTEMS, default="reference", help="whose mutants to run (reference)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"run the seeds 1 to this ({SEEDS})")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/results/mutants.md")
+    parser.add_argument("--write", action="store_true", help="write the page in benchmarks/results")
     options = parser.parse_args()
-    jobs = [(scenario(planted), planted.name, seed) for planted in MUTANTS for seed in range(1, options.seeds + 1)]
+    system = SYSTEMS[options.system]
+    seeds = range(1, options.seeds + 1)
+    jobs = [(system.scenario(planted), planted.name, seed) for planted in system.planted for seed in seeds]
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
-        text = page(pool.imap(attempt, jobs))
+        text = page(pool.imap(attempt, jobs), system)
     if options.write:
-        PAGE.write_text(text, "utf-8")
+        system.page.write_text(text, "utf-8")
     else:
         print(text, end="")
 
