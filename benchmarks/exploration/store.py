@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.exploration.disk import ModelDisk
-from benchmarks.exploration.env import ModelEnv, Proposal, node_env
+from benchmarks.exploration.env import Member, ModelEnv, Proposal, node_env
 from benchmarks.exploration.event import Applied, Event, Facts
 from benchmarks.exploration.group_entries import GROUP, entry_of, in_words
-from benchmarks.exploration.member import Member, held_key, raft_key, unsynced
+from benchmarks.exploration.member import held_key, raft_key, unsynced
 from benchmarks.exploration.store_disk import SmallWal, content_key, contents_of, is_whole, lacks
 from chaos.node import Env
 from reference.raft.log import RaftLog
@@ -228,8 +228,7 @@ def ended(env: Env, outcome: object, index: int) -> None:
 
 
 def _message_key(gathered: GroupMessage) -> Hashable:
-    message = gathered.message
-    return message.code, tuple(message.fields.items()), message.body
+    return gathered.code, tuple(gathered.numbers.items()), gathered.body
 
 
 def _peer_key(peer: Peer) -> Hashable:

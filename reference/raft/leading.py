@@ -79,6 +79,8 @@ class Leading:
         state = self.state
         peer.heard_ns = env.mono_ns()
         peer.round = max(peer.round, round)
+        if not state.lease.is_wanted:
+            return
         rounds = sorted(known.round for known in state.voting_peers())
         needed = state.members.majority - state.is_voter
         state.lease.confirmed(rounds[-needed] if needed else round)

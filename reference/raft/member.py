@@ -171,11 +171,11 @@ class Raft(RaftState):
         if message.code not in MESSAGES or not self._is_known(source):
             return False
         check_cluster(message, self.cluster_id)
-        self.take(env, source, message, numbers_of(message))
+        self.take(env, source, message.code, numbers_of(message), message.body)
         return True
 
-    def take(self, env: Env, source: str, message: Command, fields: Mapping[str, int]) -> None:
-        """Take a message of a member that is known, with the numbers in it."""
+    def take(self, env: Env, source: str, code: int, fields: Mapping[str, int], body: bytes) -> None:
+        """Take a message of a member that is known, by the numbers in it."""
         handler = {
             Request.RAFT_PRE_VOTE: self.election.on_pre_vote,
             Request.RAFT_VOTE: self.election.on_vote,
@@ -183,14 +183,14 @@ class Raft(RaftState):
             Request.RAFT_SNAPSHOT: self._on_snapshot,
             Request.RAFT_READ: self.reads.on_question,
             Request.RAFT_TIMEOUT_NOW: self.handover.on_timeout_now,
-        }[Request(message.code)]
+        }[Request(code)]
         term = fields["term"]
         if "answer" in fields:
             if term > self.term and "pre" not in fields:
                 self.roles.follow(env, term, "")
-            self._on_answer(env, source, message.code, fields)
+            self._on_answer(env, source, code, fields)
         else:
-            handler(env, source, fields, message.body)
+            handler(env, source, fields, body)
 
     def _is_known(self, source: str) -> bool:
         """Members of the beginning are heard even when they are none now: they may not know it, and we may not know

@@ -29,17 +29,25 @@ _ANSWERS: Mapping[int, tuple[str, ...]] = {
 #: The codes of its messages.
 MESSAGES = frozenset(_REQUESTS)
 _FLAGS = ("answer", "pre", "transfer")
-_CLUSTER = "cluster"
+#: What numbers are called, in an order that frames rest on.
+NAMES = (
+    *("term", "last", "last_term", "commit", "round", "prev", "prev_term", "index", "snapshot_term", "offset", "size"),
+    *("number", "ok", "match", "granted", "held", *_FLAGS),
+)
+#: Those that are never below 0.
+_NATURALS = ("term", "last_term", "prev_term", "snapshot_term", "offset", "size")
+#: The field with the cluster.
+CLUSTER = "cluster"
 
 
 def marked(cluster_id: str) -> dict[str, str]:
     """Return the field that says for which cluster a message among controllers is; none where clusters have no ids."""
-    return {_CLUSTER: cluster_id} if cluster_id else {}
+    return {CLUSTER: cluster_id} if cluster_id else {}
 
 
 def check_cluster(message: Command, cluster_id: str) -> None:
     """Raise :class:`chaos.node.Malformed` for a message of another cluster."""
-    found = message.fields.get(_CLUSTER, "")
+    found = message.fields.get(CLUSTER, "")
     if found != cluster_id:
         text = f"the sender is of cluster {found!r}, this controller of {cluster_id!r}"
         raise Malformed(text, Response.NO_PERMISSION)
@@ -48,11 +56,27 @@ def check_cluster(message: Command, cluster_id: str) -> None:
 def numbers_of(message: Command) -> dict[str, int]:
     """Return the numbers in a message of Raft's, and its flags. Raises :class:`chaos.node.Malformed`."""
     given = message.fields
-    kinds = _ANSWERS if "answer" in given else _REQUESTS
-    if message.code not in kinds:
-        raise Malformed(f"request code {message.code} has no answer")
-    fields = {key: whole(given, key) for key in kinds[message.code]} | {key: 1 for key in _FLAGS if key in given}
-    for key in ("term", "last_term", "prev_term", "snapshot_term", "offset", "size"):
-        if fields.get(key, 0) < 0:
-            raise Malformed(f"{key} is {fields[key]}")
-    return fields
+    numbers = {key: whole(given, key) for key in _names_in(message.code, "answer" in given)}
+    for key in _FLAGS:
+        if key in given:
+            numbers[key] = 1
+    check_numbers(message.code, numbers)
+    return numbers
+
+
+def check_numbers(code: int, numbers: Mapping[str, int]) -> None:
+    """Raise :class:`chaos.node.Malformed` unless the numbers in a message of Raft's are all there and none is too
+    low."""
+    for key in _names_in(code, "answer" in numbers):
+        if key not in numbers:
+            raise Malformed(f"the message needs {key}")
+    for key in _NATURALS:
+        if numbers.get(key, 0) < 0:
+            raise Malformed(f"{key} is {numbers[key]}")
+
+
+def _names_in(code: int, is_answer: bool) -> tuple[str, ...]:
+    kinds = _ANSWERS if is_answer else _REQUESTS
+    if code not in kinds:
+        raise Malformed(f"request code {code} has no answer")
+    return kinds[code]

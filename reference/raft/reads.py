@@ -49,6 +49,8 @@ class Reads:
     def release(self, env: Env) -> None:
         """Go on with the reads that waited for a majority, or for an entry to be applied."""
         state, policy = self._state, self._policy
+        if not self.waiting and not state.rounds:
+            return
         self.waiting += [(read.index, read.then) for read in state.rounds.take(policy.read_is_safe)]
         if state.is_leader and state.rounds.begin():
             for name, peer in state.peers.items():

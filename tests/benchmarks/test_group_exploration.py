@@ -19,7 +19,7 @@ _NAMES = [scope.name for scope in SCOPES]
 #: What a member's key tells states apart by, or what never changes. Nothing gathers: proposals are logged at once.
 _OF_HOST = {
     *("_machines", "_options", "_replica", "_policy", "wal", "replicas", "disk", "_envs", "_shared"),
-    *("_clocks", "_synced", "_gathering"),
+    *("_clocks", "_synced", "_gathering", "_mark"),
 }
 _OF_MACHINE = {"group", "files", "applied", "is_damaged", "_is_freshly_sealed", "_unsafe"}
 _OF_FILES = {"held", "_writing", "_syncs", "_unwritten", "_unchecked", "_disk"}

@@ -10,7 +10,7 @@ no part of any majority.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env, Malformed
@@ -46,11 +46,11 @@ class Beats:
         """Have this said when the step ends; of several words in one group the last counts."""
         self._beats.setdefault((to, answer), {})[beat.group] = beat
 
-    def take(self, env: Env, sender: str) -> list[tuple[str, Command]]:
+    def take(self, env: Env, mark: Mapping[str, str], sender: str) -> list[tuple[str, Command]]:
         """Return the frames to send now, and whom to."""
         frames = []
         for (to, answer), beats in self._beats.items():
-            fields = header(env, sender, to)
+            fields = header(env, mark, sender, to)
             if answer:
                 fields["answer"] = "1"
             body = b"".join(_BEAT.pack(one.group, one.term, one.round, one.value) for one in beats.values())

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env, Malformed
+from reference.raft.messages import NAMES
 from reference.wire.codes import Request
 from reference.wire.command import ONEWAY, Command
-from reference.wire.fields import as_object, read_json, to_json, whole
+from reference.wire.fields import whole
 
-_HEAD = struct.Struct(">IHII")  # group, code, size of the fields, size of the body
+_HEAD = struct.Struct(">IHBI")  # group, code, how many numbers, size of the body
+_NUMBERS = [struct.Struct(">" + count * "Bq") for count in range(len(NAMES) + 1)]  # each: which one, and its value
+_PLACES = {name: place for place, name in enumerate(NAMES)}
 #: A frame takes no further message once it is so large.
 MAX_BUNDLE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMessage:
-    """A message of Raft's from one replica of a group to another."""
+    """A message of Raft's from one replica of a group to another: its numbers, and flags among them."""
 
     group: int
-    message: Command
+    code: int
+    numbers: Mapping[str, int]
+    body: bytes
 
 
 def node_of(replica: str) -> str:
@@ -30,11 +34,11 @@ def node_of(replica: str) -> str:
     return replica.rpartition("#")[0]
 
 
-def header(env: Env, sender: str, receiver: str) -> dict[str, str]:
+def header(env: Env, mark: Mapping[str, str], sender: str, receiver: str) -> dict[str, str]:
     """Return the fields that say between which disks a frame goes, whose stores are at the connection's ends, and what
-    the sender's wall clock says (R10)."""
+    the sender's wall clock says (R10); and the ``mark`` of the cluster."""
     wall_ms = env.wall_ns() // 1_000_000
-    return {"from": sender.rpartition("#")[2], "to": receiver.rpartition("#")[2], "wall": str(wall_ms)}
+    return {"from": sender.rpartition("#")[2], "to": receiver.rpartition("#")[2], "wall": str(wall_ms), **mark}
 
 
 def read_header(fields: Mapping[str, str]) -> tuple[int, int, int]:
@@ -46,23 +50,31 @@ def read_header(fields: Mapping[str, str]) -> tuple[int, int, int]:
     return sender, receiver, whole(fields, "wall")
 
 
-def pack_bundles(env: Env, sender: str, receiver: str, messages: Sequence[GroupMessage]) -> list[Command]:
+def pack_bundles(
+    env: Env, mark: Mapping[str, str], sender: str, receiver: str, messages: Sequence[GroupMessage]
+) -> list[Command]:
     """Return frames for these messages, in their order."""
     bodies: list[bytes] = []
     parts: list[bytes] = []
     size = 0
     for one in messages:
-        fields = to_json(one.message.fields)
-        head = _HEAD.pack(one.group, one.message.code, len(fields), len(one.message.body))
-        parts += [head, fields, one.message.body]
-        size += len(fields) + len(one.message.body)
+        packed = _pack_numbers(one.numbers)
+        parts += [_HEAD.pack(one.group, one.code, len(one.numbers), len(one.body)), packed, one.body]
+        size += len(packed) + len(one.body)
         if size >= MAX_BUNDLE_BYTES:
             bodies.append(b"".join(parts))
             parts, size = [], 0
     if parts:
         bodies.append(b"".join(parts))
-    fields_of_all = header(env, sender, receiver)
+    fields_of_all = header(env, mark, sender, receiver)
     return [Command(code=Request.GROUPS_MESSAGES, flags=ONEWAY, fields=fields_of_all, body=body) for body in bodies]
+
+
+def _pack_numbers(numbers: Mapping[str, int]) -> bytes:
+    flat: list[int] = []
+    for name, value in numbers.items():
+        flat += (_PLACES[name], value)
+    return _NUMBERS[len(numbers)].pack(*flat)
 
 
 def unpack_bundle(body: bytes) -> list[GroupMessage]:
@@ -72,20 +84,21 @@ def unpack_bundle(body: bytes) -> list[GroupMessage]:
     while position < len(body):
         if position + _HEAD.size > len(body):
             raise Malformed("a message is cut off")
-        group, code, fields_size, body_size = _HEAD.unpack_from(body, position)
-        middle = position + _HEAD.size + fields_size
-        position, end = position + _HEAD.size, middle + body_size
+        group, code, count, body_size = _HEAD.unpack_from(body, position)
+        position += _HEAD.size
+        if count > len(NAMES):
+            raise Malformed(f"a message has {count} numbers")
+        middle = position + _NUMBERS[count].size
+        end = middle + body_size
         if end > len(body):
-            raise Malformed(f"a message of {fields_size + body_size} bytes is cut off")
-        command = Command(code=code, flags=ONEWAY, fields=_fields(body[position:middle]), body=body[middle:end])
-        messages.append(GroupMessage(group, command))
+            raise Malformed(f"a message of {end - position} bytes is cut off")
+        messages.append(GroupMessage(group, code, _unpack_numbers(body, position, count), body[middle:end]))
         position = end
     return messages
 
 
-def _fields(text: bytes) -> Mapping[str, str]:
-    fields = as_object(read_json(text))
-    for name, value in fields.items():
-        if type(value) is not str:
-            raise Malformed(f"field {name[:80]} is {json.dumps(value)[:80]}, but fields are strings")
-    return fields
+def _unpack_numbers(body: bytes, position: int, count: int) -> dict[str, int]:
+    flat = _NUMBERS[count].unpack_from(body, position)
+    if max(flat[::2], default=0) >= len(NAMES):
+        raise Malformed("a number of a message has no name")
+    return {NAMES[place]: value for place, value in zip(flat[::2], flat[1::2], strict=True)}

@@ -13,6 +13,7 @@ from random import Random
 from chaos import events
 from chaos.events import Event
 from chaos.node import Address, Disk, Env, Message
+from reference.raft.messages import CLUSTER
 from reference.raft.roles import ELECTION, HEARTBEAT
 from reference.split.hosting.beats import Beats
 from reference.split.hosting.bundles import GroupMessage, node_of
@@ -202,9 +203,12 @@ class GroupEnv:
         return self._shared.beats
 
     def send(self, to: str, message: Message, *, after: int | None = None) -> None:
+        """Raft's messages go with those of the other groups; the frame says of which cluster they are."""
         assert isinstance(message, Command)
         batch = after if after is not None and self._shared.syncs.is_due(after) else 0
-        self._shared.messages.setdefault((batch, to), []).append(GroupMessage(self.group, message))
+        numbers = {name: int(value) for name, value in message.fields.items() if name != CLUSTER}
+        gathered = GroupMessage(self.group, message.code, numbers, message.body)
+        self._shared.messages.setdefault((batch, to), []).append(gathered)
 
     def close(self, peer: str) -> None:
         self._shared.env.close(node_of(peer))

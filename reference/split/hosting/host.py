@@ -6,13 +6,13 @@ the groups have gathered meanwhile. Messages carry the disks of both ends, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from chaos import events
 from chaos.node import Env, Malformed
 from reference.raft.log import RaftLog
 from reference.raft.members import unpack_members
-from reference.raft.messages import check_cluster, numbers_of
+from reference.raft.messages import check_cluster, check_numbers, marked
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
 from reference.raft.state_machine import Proposed
@@ -26,7 +26,6 @@ from reference.split.hosting.replica import Replica, ReplicaPolicy
 from reference.split.names import replica_name
 from reference.wire.codes import Request
 from reference.wire.command import Command
-from reference.wire.fields import whole
 
 #: So many bytes of the disk are kept for small records.
 KEPT_BYTES = 256 * 1024
@@ -55,6 +54,7 @@ class Host:
         self._envs: dict[int, GroupEnv] = {}
         self._shared = Shared(options.heartbeat_ms * 1_000_000)
         self._clocks = Clocks()
+        self._mark = marked(options.cluster_id)
         self._gathering = Gathering(linger_ms, self._log)
         self._synced: dict[int, int] = {}  # group → its last durable entry, as traced
 
@@ -227,7 +227,7 @@ class Host:
         if shared.messages:
             self._send_gathered(env, batch, token)
         if shared.beats:
-            for to, frame in shared.beats.take(env, self._env(_NO_GROUP).name):
+            for to, frame in shared.beats.take(env, self._mark, self._env(_NO_GROUP).name):
                 env.send(node_of(to), frame)
         shared.timers.arm(env)
 
@@ -235,7 +235,7 @@ class Host:
         """Send the messages that wait for nothing, and those for the batch that begins now: they leave at its end."""
         messages, own = self._shared.messages, self._env(_NO_GROUP).name
         for key in [key for key in messages if key[0] in (0, batch)]:
-            for frame in pack_bundles(env, own, key[1], messages.pop(key)):
+            for frame in pack_bundles(env, self._mark, own, key[1], messages.pop(key)):
                 env.send(node_of(key[1]), frame, after=token if key[0] else None)
 
     # Messages
@@ -249,13 +249,15 @@ class Host:
         replica, is_bundle = replica_name(source, sender), message.code == Request.GROUPS_MESSAGES
         messages = unpack_bundle(message.body) if is_bundle else ()
         beats = () if is_bundle else unpack_beats(message.body)
-        read = [(one, self._read(one)) for one in messages]
+        check_cluster(message, self._options.cluster_id)
+        for one in messages:
+            self._check(one)
         for beat in beats:
             self._check_group(beat.group)
         if self.is_for_us(receiver):
             self._clocks.heard(env, source, wall_ms)
-            for one, numbers in read:
-                self._take(one.group, replica, one.message, numbers)
+            for one in messages:
+                self._take(one, replica)
             if "answer" in message.fields:
                 self._take_answers(replica, beats)
             else:
@@ -270,36 +272,35 @@ class Host:
         """Policy: which leaders on ``source`` a frame speaks for: those that it lists (R8)."""
         return beats
 
-    def _read(self, one: GroupMessage) -> Mapping[str, int]:
-        """Return the numbers in a message. Raises :class:`chaos.node.Malformed`, before any message of its frame has
-        had an effect."""
+    def _check(self, one: GroupMessage) -> None:
+        """Raise :class:`chaos.node.Malformed` for what can't be understood, before any message of its frame has had an
+        effect."""
         self._check_group(one.group)
-        check_cluster(one.message, self._options.cluster_id)
-        if one.message.code != Request.GROUP_REMOVED:
-            return numbers_of(one.message)
-        if unpack_members(one.message.body) is None:
+        if one.code != Request.GROUP_REMOVED:
+            check_numbers(one.code, one.numbers)
+        elif unpack_members(one.body) is None or min(one.numbers.get(key, -1) for key in ("index", "term")) < 0:
             raise Malformed("no membership stands in the message")
-        return {key: whole(one.message.fields, key) for key in ("index", "term")}
 
     def _check_group(self, group: int) -> None:
         if not self._machines.is_group(group):
             raise Malformed(f"the cluster has no group {group}")
 
-    def _take(self, group: int, source: str, message: Command, numbers: Mapping[str, int]) -> None:
+    def _take(self, one: GroupMessage, source: str) -> None:
+        group, code, numbers = one.group, one.code, one.numbers
         env, replica = self._env(group), self.replicas.get(group)
         is_request = "answer" not in numbers
-        is_word_of_leader = is_request and message.code in (Request.RAFT_APPEND, Request.RAFT_SNAPSHOT)
+        is_word_of_leader = is_request and code in (Request.RAFT_APPEND, Request.RAFT_SNAPSHOT)
         if replica is None and is_word_of_leader and self._may_join(group, numbers["term"]):
             replica = self._begin_log(env, group, ())
         if replica is None or not replica.hears(source):
             return
-        if message.code == Request.GROUP_REMOVED:
-            self._learn_removal(group, source, message, numbers)
+        if code == Request.GROUP_REMOVED:
+            self._learn_removal(source, one)
             return
-        if is_request and message.code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
+        if is_request and code in (Request.RAFT_PRE_VOTE, Request.RAFT_VOTE):
             replica.pass_on_members(env, source)
         try:
-            replica.take(env, source, message, numbers)
+            replica.take(env, source, code, numbers, one.body)
         except Malformed:
             return  # an entry or a snapshot that can't be applied here: the other groups are none the worse for it
 
@@ -308,11 +309,11 @@ class Host:
         log = self.wal.logs.get(group)
         return not isinstance(log, RaftLog) or term >= log.term
 
-    def _learn_removal(self, group: int, source: str, message: Command, numbers: Mapping[str, int]) -> None:
-        members = unpack_members(message.body)
-        policy = self.replicas[group].replica_policy
-        if members is not None and policy.may_be_dropped(source, numbers["index"], members):
-            self.remove(self._shared.env, group, numbers["term"])
+    def _learn_removal(self, source: str, one: GroupMessage) -> None:
+        members = unpack_members(one.body)
+        policy = self.replicas[one.group].replica_policy
+        if members is not None and policy.may_be_dropped(source, one.numbers["index"], members):
+            self.remove(self._shared.env, one.group, one.numbers["term"])
 
     def _take_beats(self, source: str, beats: Sequence[Beat]) -> None:
         for beat in beats:

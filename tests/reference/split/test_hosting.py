@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -216,7 +217,22 @@ def test_messages_for_another_disk_are_dropped() -> None:
     "message",
     [
         Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 5, fields={"from": "10", "to": "11", "wall": "1"}),
-        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 14, fields={"from": "10", "to": "11", "wall": "1"}),
+        Command(code=Request.GROUPS_MESSAGES, body=b"\0" * 11, fields={"from": "10", "to": "11", "wall": "1"}),
+        *(
+            Command(code=Request.GROUPS_MESSAGES, body=body, fields={"from": "10", "to": "11", "wall": "1"})
+            for body in (
+                struct.pack(">IHBI", 0, Request.RAFT_APPEND, 99, 0),  # too many numbers
+                struct.pack(">IHBI", 0, Request.RAFT_APPEND, 2, 0) + b"\0" * 17,  # cut off
+                struct.pack(">IHBIBq", 0, Request.RAFT_VOTE, 1, 0, 99, 1),  # a number without a name
+                struct.pack(">IHBIBq", 0, Request.RAFT_VOTE, 1, 0, 0, 1),  # numbers are lacking
+                struct.pack(">IHBIBqBqBq", 0, Request.RAFT_VOTE, 3, 0, 0, -1, 1, 1, 2, 1),  # one is too low
+                struct.pack(">IHBIBqBqBq", 9, Request.RAFT_VOTE, 3, 0, 0, 1, 1, 1, 2, 1),  # of no group
+                struct.pack(">IHBIBq", 0, Request.GROUP_REMOVED, 1, 0, 0, 1),  # without a membership
+            )
+        ),
+        Command(
+            code=Request.GROUPS_MESSAGES, body=b"", fields={"from": "10", "to": "11", "wall": "1", "cluster": "other"}
+        ),
         Command(code=Request.GROUPS_MESSAGES, body=b"", fields={"from": "-1", "to": "11", "wall": "1"}),
         Command(code=Request.GROUPS_BEATS, body=b"\0" * 29, fields={"from": "10", "to": "11", "wall": "1"}),
         Command(code=Request.GROUPS_BEATS, body=b"\xff" * 28, fields={"from": "10", "to": "11", "wall": "1"}),
