@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from benchmarks.exploration.env import ModelEnv, Proposal
+from benchmarks.exploration.env import Member, ModelEnv, Proposal
 from benchmarks.exploration.event import Applied, Event, Facts
-from benchmarks.exploration.member import Member, held_key, raft_key, unsynced
+from benchmarks.exploration.member import held_key, raft_key, unsynced
 from chaos.node import Env
 from reference.raft.log import RaftLog
 from reference.raft.member import Raft

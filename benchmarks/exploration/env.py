@@ -1,20 +1,19 @@
-"""What a member sees of the world: no time, a disk, and messages that leave when syncs have ended."""
+"""A member, and what it sees of the world: no time, a disk, and messages that leave when syncs have ended."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.exploration.disk import ModelDisk
-from benchmarks.exploration.event import Done
+from benchmarks.exploration.event import Done, Event, Facts
 from chaos import events
 from chaos.node import NOWHERE, Address, Env
 from reference.raft.applying import APPLY
+from reference.raft.member import Raft
 from reference.wire.command import Command
-
-if TYPE_CHECKING:
-    from benchmarks.exploration.member import Member
 
 
 class _Lowest:
@@ -68,6 +67,45 @@ class ModelEnv:
         return 0
 
     def trace(self, event: events.Event) -> None: ...
+
+
+class Member(ABC):
+    """A node that is nothing but a member of one group."""
+
+    @abstractmethod
+    def start(self, env: ModelEnv) -> None: ...
+
+    @abstractmethod
+    def raft(self) -> Raft | None:
+        """Return its replica; None where it has none."""
+
+    @abstractmethod
+    def raft_env(self, env: ModelEnv) -> Env:
+        """Return what the replica's methods are called with."""
+
+    @abstractmethod
+    def message(self, env: ModelEnv, peer: str, message: Command) -> None: ...
+
+    @abstractmethod
+    def synced(self, env: ModelEnv, token: int) -> None: ...
+
+    @abstractmethod
+    def closed(self, env: ModelEnv, peer: str) -> None: ...
+
+    @abstractmethod
+    def propose(self, env: ModelEnv, event: Event) -> None:
+        """As the leader, propose the entry that the event's word means."""
+
+    def step_over(self, env: ModelEnv) -> None:
+        """Send what a step has gathered."""
+        return
+
+    @abstractmethod
+    def facts(self, env: ModelEnv) -> Facts: ...
+
+    @abstractmethod
+    def key(self, env: ModelEnv, facts: Facts) -> Hashable:
+        """Return a key that is equal for members that will do the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ event.
 from __future__ import annotations
 
 import pickle
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from functools import partial
 
 from benchmarks.exploration.disk import ModelDisk
-from benchmarks.exploration.env import Asked, ModelEnv, message_of
+from benchmarks.exploration.env import Asked, Member, ModelEnv, message_of
 from benchmarks.exploration.event import CRASHES, LOGS, Done, Event, Facts, Kind
 from chaos.node import Env
 from reference.raft.applying import APPLY
@@ -21,49 +20,9 @@ from reference.raft.member import Raft
 from reference.raft.read_index import Readable
 from reference.raft.roles import ELECTION, HEARTBEAT
 from reference.raft.state import LEADER
-from reference.wire.command import Command
 
 #: Of what wasn't synced, the files that a crash leaves begin so; None: it leaves none.
 _KEPT = {Kind.START: "", Kind.LOSE: None, Kind.KEEP: "", Kind.KEEP_LOG: LOGS}
-
-
-class Member(ABC):
-    """A node that is nothing but a member of one group."""
-
-    @abstractmethod
-    def start(self, env: ModelEnv) -> None: ...
-
-    @abstractmethod
-    def raft(self) -> Raft | None:
-        """Return its replica; None where it has none."""
-
-    @abstractmethod
-    def raft_env(self, env: ModelEnv) -> Env:
-        """Return what the replica's methods are called with."""
-
-    @abstractmethod
-    def message(self, env: ModelEnv, peer: str, message: Command) -> None: ...
-
-    @abstractmethod
-    def synced(self, env: ModelEnv, token: int) -> None: ...
-
-    @abstractmethod
-    def closed(self, env: ModelEnv, peer: str) -> None: ...
-
-    @abstractmethod
-    def propose(self, env: ModelEnv, event: Event) -> None:
-        """As the leader, propose the entry that the event's word means."""
-
-    def step_over(self, env: ModelEnv) -> None:
-        """Send what a step has gathered."""
-        return
-
-    @abstractmethod
-    def facts(self, env: ModelEnv) -> Facts: ...
-
-    @abstractmethod
-    def key(self, env: ModelEnv, facts: Facts) -> Hashable:
-        """Return a key that is equal for members that will do the same."""
 
 
 #: Makes a member, by its name.
