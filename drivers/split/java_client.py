@@ -14,8 +14,9 @@ from drivers._java.recipes import RECIPES
 from drivers.split.cluster import Cluster
 from drivers.split.places import Places
 
-#: What clients of a split cluster can be.
-KINDS = ("sync", "async", "ordered", "pull")
+#: What clients of a split cluster can be. Batches, delays and transactions are not stored, nobody locks queues for
+#: those that read in order, and there is no proxy.
+KINDS = ("sync", "async", "ordered", "push", "pull")
 
 
 async def command(

@@ -6,6 +6,8 @@ import json
 import struct
 from typing import Any
 
+import pytest
+
 from reference.broker.records import decode_all
 from reference.wire.codec import RemotingCodec
 from reference.wire.codes import Request, Response
@@ -41,6 +43,17 @@ PULL = {
     "queueOffset": "0",
     "subVersion": "0",
     "maxMsgBytes": "2147483647",
+}
+PUSHED = {
+    **{name: value for name, value in OF_CONSUMERS.items() if name != "ReqT"},
+    "commitOffset": "-1",
+    "suspendTimeoutMillis": "15000",
+    "sysFlag": "2",
+    "expressionType": "TAG",
+    "maxMsgNums": "32",
+    "queueOffset": "0",
+    "subVersion": "1795984207772",
+    "maxMsgBytes": "262144",
 }
 SUBSCRIPTION = {
     "classFilterMode": False,
@@ -107,10 +120,11 @@ def test_a_send_names_its_slice_and_is_told_its_place() -> None:
     assert len(answer.fields["msgId"]) == 32
 
 
-def test_a_pull_is_given_records_with_the_queue_as_it_is_called_there() -> None:
+@pytest.mark.parametrize(("code", "fields"), [(Request.LITE_PULL_MESSAGE, PULL), (Request.PULL_MESSAGE, PUSHED)])
+def test_consumers_are_given_records_with_the_queue_as_it_is_called_there(code: int, fields: dict[str, str]) -> None:
     java = Java()
-    held = java.ask(Request.LITE_PULL_MESSAGE, PULL)
-    assert java.world.code(held) is None, "at the end it may wait for 20 s"
+    held = java.ask(code, fields)
+    assert java.world.code(held) is None, "at the end it may wait"
     java.sent()
     answer = java.answer(held)
     assert answer.code == 0 and [(one.queue_id, one.body) for one in decode_all(answer.body)] == [(0, b"body")]
