@@ -95,6 +95,5 @@ MUTANTS = (
         stands_for="nats-server #7545: a minority puts out the members that have what was acknowledged",
         parts={"store": {"replica": MemberOutWithTheData}},
         scenario="drain_and_cut",
-        seed=2,
     ),
 )
