@@ -268,16 +268,16 @@ class Queues:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         found = Findings(PROMISE)
-        seen: dict[int, dict[int, tuple[int, str]]] = {}
-        for fact in partial.facts:
-            of_queue = seen.setdefault(fact["queue"], {})
-            first = (fact["row"], fact["when"])
-            of_queue[fact["group"]] = min(of_queue.get(fact["group"], first), first)
+        seen: dict[int, dict[int, tuple[int, int]]] = {}
+        for queue, group, row, since_ns in (one for fact in partial.facts for one in fact["seen"]):
+            of_queue = seen.setdefault(queue, {})
+            of_queue[group] = min(of_queue.get(group, (row, since_ns)), (row, since_ns))
         found.count("placed_queues", len(seen))
         for queue, groups in sorted(seen.items()):
             (row, group), *others = sorted((first[0], group) for group, first in groups.items())
             for later, other in others:
-                said = f"A message of queue {queue} was acknowledged in group {other} at {groups[other][1]}, "
+                when = facts.in_s(groups[other][1])
+                said = f"A message of queue {queue} was acknowledged in group {other} at {when}, "
                 found.add(QUEUE_MOVED, f"{said}although one before was in group {group}.", row, later, queue=queue)
         return decide(PROMISE, partial.merge(found.partial()))
 
@@ -294,10 +294,10 @@ def _groups_seen(rows: Rows, context: RunContext, found: Findings) -> None:
     done = done[~np.isin(rows.column("queue")[done], again)]
     queue, group = rows.column("queue")[done], rows.column("position")[done] >> POSITION_BITS
     _, first = np.unique(np.stack([queue, group], axis=1), axis=0, return_index=True)
-    for one in first.tolist():
-        at = int(done[one])
-        row, when = int(rows.column("index")[at]), facts.at_s(rows, at)
-        found.fact(queue=int(queue[one]), group=int(group[one]), row=row, when=when)
+    if len(first):
+        index, since_ns = rows.column("index")[done[first]], facts.since_load_ns(rows, done[first])
+        seen = np.stack([queue[first], group[first], index, since_ns], axis=1)
+        found.fact(seen=seen.tolist())
 
 
 def _indices(rows: Rows, *at: int) -> list[int]:

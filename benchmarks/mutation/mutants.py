@@ -14,9 +14,9 @@ from benchmarks.mutation.operators import Change, Operator, changes
 
 ROOT = Path(__file__).parents[2]
 #: What is changed, and what of it is not: planted bugs, the programs that people start, and the switches by which the
-#: harness makes the object store fail. None of these is the system under test.
+#: harness makes the object store fail. None of these is the system under test, and the split cluster is another one.
 SYSTEM = "reference"
-LEFT_OUT = ("reference/mutants", "reference/__main__", "reference/console", "reference/options")
+LEFT_OUT = ("reference/mutants", "reference/__main__", "reference/console", "reference/options", "reference/split")
 FAULTS = "reference/objectstore/faults"
 
 
