@@ -86,6 +86,10 @@ class Permitted:
         return f"{self.count:,} {'× ' if '-' in what else ''}{what}, as {self.policy}"
 
 
+#: How the reason begins why a law can't judge, before the evidence that it needs.
+UNREPORTED = "the driver does not report "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What one law says of one run. ``why`` is filled in when it is UNKNOWN or NOT APPLICABLE; ``counts`` are its own
@@ -100,6 +104,18 @@ class Verdict:
     why: str = ""
     unjudged: tuple[str, ...] = ()
     moments: Mapping[str, Moments] = field(default_factory=dict)
+
+    @property
+    def is_not_exercised(self) -> bool:
+        """Whether the workloads gave it nothing to judge, although it would have been visible."""
+        return self.validity is Validity.NOT_APPLICABLE and not self.is_not_visible
+
+    @property
+    def is_not_visible(self) -> bool:
+        """Whether it needs evidence that the driver does not report."""
+        return self.validity is Validity.NOT_APPLICABLE and all(
+            why.startswith(UNREPORTED) for why in self.why.split("; ")
+        )
 
 
 def worst(validities: Iterable[Validity]) -> Validity:

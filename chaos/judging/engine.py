@@ -26,7 +26,7 @@ from chaos.kernel import Kernel
 from chaos.law import Partial, Promise, RunContext
 from chaos.merged_moments import together
 from chaos.moments import Moments
-from chaos.verdict import Anomaly, Validity, Verdict, worst
+from chaos.verdict import UNREPORTED, Anomaly, Validity, Verdict, worst
 
 __all__ = [
     "Examined",
@@ -41,8 +41,6 @@ __all__ = [
 ]
 
 
-#: How the reason begins why a kernel can't judge, before the evidence that it needs.
-LACKS = "the driver does not report "
 #: What kernels leave behind of a shard with more rows is given back after each.
 LARGE = 500_000
 
@@ -158,7 +156,7 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
     law = known.kernels[number]
     lacks = _lacks(law, context.evidence)
     if lacks:
-        why = f"{LACKS}{', '.join(lacks)}"
+        why = f"{UNREPORTED}{', '.join(lacks)}"
         verdict = Verdict(law=law.promise.name, validity=Validity.NOT_APPLICABLE, why=why)
     elif not partials:
         verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why="no rows to judge")
@@ -212,7 +210,7 @@ def _is_drawn(anomaly: Anomaly, moments: Mapping[str, Moments]) -> bool:
 
 def _least(whys: Sequence[str]) -> list[str]:
     """Why no kernel of a law judged: of missing evidence, what would be enough for one of them."""
-    lacks = {why: set(why.removeprefix(LACKS).split(", ")) for why in whys if why.startswith(LACKS)}
+    lacks = {why: set(why.removeprefix(UNREPORTED).split(", ")) for why in whys if why.startswith(UNREPORTED)}
     return [why for why in whys if why not in lacks or not any(other < lacks[why] for other in lacks.values())]
 
 

@@ -113,7 +113,7 @@ def once(rows: Iterable[Row]) -> list[Row]:
 
 
 def _answered(wanted: Collection[Place], history: History) -> set[Written]:
-    """Return what producers were told to have written at these places."""
+    """Return what producers were answered to have written at these places."""
     physical = pa.array(sorted(group << POSITION_BITS | position for group, position in wanted), pa.int64())
     sends = history.each("op", "send", keep=lambda t: pc.is_in(t["position"], physical))
     return {(group, row.epoch, at + 1) for row in sends for group, at in [divmod(row.position, 1 << POSITION_BITS)]}

@@ -34,17 +34,20 @@ class PromiseLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promises:
     """All promises by how they were judged. ``idle``: by reason, which were not exercised by the workloads, or are not
-    visible in what the driver reports."""
+    visible in what the driver reports; so many are ``not_exercised`` and ``not_visible``."""
 
     broken: Sequence[PromiseLine]
     unknown: Sequence[PromiseLine]
     kept: Sequence[PromiseLine]
     idle: Mapping[str, Sequence[PromiseLine]]
+    not_exercised: int
+    not_visible: int
 
     @property
-    def idle_count(self) -> int:
-        """How many were not judged at all."""
-        return sum(map(len, self.idle.values()))
+    def idle_words(self) -> str:
+        """How many were not judged at all, in words; "" for none."""
+        counts = {"not exercised": self.not_exercised, "not visible": self.not_visible}
+        return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
@@ -76,7 +79,12 @@ def promises(verdict: RunVerdict, by_policy: Mapping[str, Markup], reasons: Mapp
         if law.validity is Validity.NOT_APPLICABLE:
             idle.setdefault(law.why, []).append(line)
     return Promises(
-        broken=lines[Validity.INVALID], unknown=lines[Validity.UNKNOWN], kept=lines[Validity.VALID], idle=idle
+        broken=lines[Validity.INVALID],
+        unknown=lines[Validity.UNKNOWN],
+        kept=lines[Validity.VALID],
+        idle=idle,
+        not_exercised=sum(law.is_not_exercised for law in verdict.laws),
+        not_visible=sum(law.is_not_visible for law in verdict.laws),
     )
 
 

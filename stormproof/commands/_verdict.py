@@ -167,7 +167,7 @@ def _show_facts(found: Outcome, console: Console, *, verbose: bool) -> None:
     parts = list(screen.counts) if screen else []
     if broken := [law.law for law in verdict.laws if law.validity is Validity.INVALID]:
         parts[:1] = [f"{parts[0] if parts else 'broken'}: {', '.join(broken)}"]
-    if not verbose and (left := sum(law.validity is Validity.NOT_APPLICABLE for law in verdict.laws)):
+    if not verbose and (left := sum(law.is_not_exercised for law in verdict.laws)):
         parts.append(f"{left} not exercised (-v)")
     if verdict.reached and not verdict.not_reached:
         parts.append("its coverage goal reached" if len(verdict.reached) == 1 else

@@ -247,9 +247,12 @@ def test_what_nobody_judged_is_folded_and_each_reason_told_once(tmp_path: Path) 
     apart = Verdict(law=L.IN_SYNC, validity=Validity.NOT_APPLICABLE, why="the driver does not report confirm")
     verdict = replace(verdict, laws=[*verdict.laws, apart], not_judged=["in-sync: the driver does not report confirm"])
     page = rendered(tmp_path, verdict, {"run": "r", "seed": 7})
-    assert '1 not exercised <a href="#idle">which?</a>' in page
-    assert "<summary>– 1 not exercised, or not visible</summary>" in page
+    assert "not exercised" not in page and "<summary>– 1 not visible</summary>" in page
     assert page.count("the driver does not report confirm") == 1
+    idle = Verdict(law=L.TOPICS, validity=Validity.NOT_APPLICABLE, why="no workload uses topics")
+    page = rendered(tmp_path, replace(verdict, laws=[*verdict.laws, idle]), {"run": "r", "seed": 7})
+    assert '1 not exercised <a href="#idle">which?</a>' in page
+    assert "<summary>– 1 not exercised, 1 not visible</summary>" in page
 
 
 def rendered(run: Path, verdict: RunVerdict, meta: dict[str, object]) -> str:
