@@ -1,4 +1,4 @@
-"""Who writes a group has fenced it, with an epoch of its own from meta's log, and whoever wrote before writes no more.
+"""The writer of a group has fenced it, with an epoch of its own from meta's log, and earlier writers write no more.
 
 A broker without a disk owns a slice for as long as no later epoch is in its groups' logs. So what is decided when a
 store applies an entry is all that counts, and it is ordered by the index in the group's log. No clock is asked.

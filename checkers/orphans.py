@@ -38,8 +38,8 @@ from checkers._facts.storage.memberships import memberships
 from checkers._facts.storage.segments import TIER, Report, may_be_harmed, replicas, sealed, uploads
 from checkers._facts.storage.trims import let_go
 
-#: An object that nobody needs may stay so many times as long as one look at the tier may take: a PUT that comes late is
-#: found by a later look. And so many times as long a store may keep files that are not its own any more.
+#: An object that nothing needs may stay so many times as long as one look at the tier may take: a PUT that comes late
+#: is found by a later look. And so many times as long a store may keep files that are not its own any more.
 COLLECT_S, OBJECT_LOOKS, FILE_LOOKS = 5.0, 12, 6
 
 OBJECT_ORPHANED, OBJECT_MISSING = "object-orphaned", "object-missing"
@@ -48,7 +48,7 @@ DELETED_EARLY, FILE_ORPHANED = "object-deleted-early", "file-orphaned"
 PROMISE = Promise(
     name="orphans",
     place=94,
-    meaning="The tier has all that groups refer to, and neither it nor a store keeps for long what nobody refers to.",
+    meaning="The tier has all that groups refer to, and neither it nor a store keeps for long what nothing refers to.",
     anomalies=(
         AnomalyKind(
             name=OBJECT_MISSING,
@@ -67,12 +67,12 @@ PROMISE = Promise(
         AnomalyKind(
             name=OBJECT_ORPHANED,
             meaning="the tier kept for too long an object that no group refers to",
-            headline=("The tier keeps what nobody refers to", "The tier keeps {n} objects that nobody refers to"),
+            headline=("The tier keeps what nothing refers to", "The tier keeps {n} objects that nothing refers to"),
         ),
         AnomalyKind(
             name=FILE_ORPHANED,
             meaning="a store kept files for too long that no group of its own refers to",
-            headline=("A store keeps files that nobody refers to",),
+            headline=("A store keeps files that nothing refers to",),
         ),
     ),
     counts={

@@ -180,7 +180,7 @@ def _maps_grow(rows: Rows, found: Findings) -> None:
 
 
 def _members_lead(rows: Rows, found: Findings) -> None:
-    """Check that whoever leads a group is a member, by what was committed up to where it began or by a later change."""
+    """Check that the leader of a group is a member, by what was committed up to where it began or by a later change."""
     for number, group in raft_groups(rows).items():
         known = memberships(rows).get(number, ())
         for at in group.rows(rows, "raft").tolist():

@@ -1,7 +1,7 @@
 """A broker of a storage cluster keeps nothing: whatever ends it changes no acknowledged byte, and others go on at once.
 
-What it has acknowledged stands in the groups, so whoever opens its slices next begins behind all of it. And since there
-is nothing to recover, that takes no longer than it takes to notice.
+What it has acknowledged stands in the groups, so the broker that opens its slices next begins behind all of it. And
+since there is nothing to recover, that takes no longer than it takes to notice.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _opened_in_time(rows: Rows, context: RunContext, found: Findings, end: _End)
                 OPENED_LATE,
                 f"{end.broker}, which owned {name} in epoch {int(epoch[at])}, ended at "
                 f"{facts.in_s(end.fault.from_ns - rows.memo(load_began_ns))}, and {bound_s:g} s later, or after the "
-                "last fault that hindered it, nobody had opened it again.",
+                "last fault that hindered it, no broker had opened it again.",
                 int(rows.column("index")[at]),
                 end.fault.index,
             )

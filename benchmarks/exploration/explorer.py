@@ -256,7 +256,7 @@ class Explorer:
 
     def _committed(self, state: State, at: int, facts: Facts, did: Done) -> tuple[tuple[Applied, int], ...]:
         """State-machine safety: what one member applies at an index, all do, and it leaves the same state; so does a
-        snapshot. What clients are told is committed is that."""
+        snapshot. What clients are answered is committed is that."""
         committed = state.committed
         for one in did.applied:
             if one.place == len(committed) + 1:

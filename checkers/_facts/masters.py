@@ -19,8 +19,8 @@ def masters(rows: Rows) -> frozenset[tuple[str, int]]:
 
 def are_confirmed(context: RunContext) -> bool:
     """Return whether masters say that there is nothing more, and what was committed, only once it is confirmed, behind
-    the question, that nobody has replaced them. What anybody was told before then binds them, whatever their epochs
-    are. So it is in storage clusters; elsewhere a deposed master may go on with what it knows."""
+    the question, that nobody has replaced them. What any client was answered before then binds them, whatever their
+    epochs are. So it is in storage clusters; elsewhere a deposed master may go on with what it knows."""
     return Evidence.GROUPS in context.evidence
 
 

@@ -15,7 +15,7 @@ from checkers._facts.storage.entries import whole_of
 from checkers.retention.promise import KEPT_TOO_LONG
 
 #: A message may stay after its topic's rule has let it go until its segment is sealed, all of it is old, and the leader
-#: looks again: so many times as long as something that nobody needs may take to be removed.
+#: looks again: so many times as long as something that nothing needs may take to be removed.
 COLLECT_S, LOOKS = 5.0, 6
 
 

@@ -15,7 +15,7 @@ from reference.wire.command import Command
 
 
 class QueueClient(client.QueueClient):
-    """A client of queues. Whoever makes one says where queues lie (:meth:`placed`)."""
+    """A client of queues. Its maker says where queues lie (:meth:`placed`)."""
 
     _places: Places
 

@@ -178,7 +178,7 @@ class Split:
             self._places.ids[options.topic] = made
 
     def _group(self, found: Snapshots, number: int) -> ReplicaGroup:
-        """Return a group. Whoever lags by less than the time since the last view is in sync."""
+        """Return a group. A replica that lags by less than the time since the last view is in sync."""
         stores = self.nodes.stores
         now = found.committed(number, stores)
         before = self._committed.get(number, now)

@@ -51,7 +51,7 @@ class Snapshots:
 
     def group(self, number: int, stores: Sequence[str], committed: int) -> ReplicaGroup:
         """Return a group as its leader of the highest term shows it; without one, as all who belong to it do.
-        ``committed``: the index that its log had committed a while ago; whoever has applied that is in sync."""
+        ``committed``: the index that its log had committed a while ago; a replica that has applied that is in sync."""
         shown = {name: self._of_group(name, number) for name in stores}
         leaders = [(its["term"], name) for name, its in shown.items() if its.get("role") == "leader"]
         term, leader = max(leaders, default=(-1, ""))

@@ -13,7 +13,7 @@ from reference.wire.fields import item, listed, optional_text, read_object, text
 
 
 class Clients:
-    """Whoever sends heartbeats counts until its connection ends or it says goodbye. All consumers of a group are
+    """A client that sends heartbeats counts until its connection ends or it says goodbye. All consumers of a group are
     notified when one comes or goes, so that they share its queues again at once: clients ask only each 20 s by
     themselves."""
 

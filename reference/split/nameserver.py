@@ -22,7 +22,7 @@ from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import to_json
 
-#: Whoever may send may read.
+#: A client that may send may read.
 _PERM = 6
 #: These need something to be known.
 _ABOUT_ROUTES = (

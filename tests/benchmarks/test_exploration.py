@@ -20,7 +20,7 @@ _QUICK_BUGS = (
     *("votes-twice", "promises-before-fsync", "append-skips-a-gap", "commits-earlier-term"),
     "follower-reads-unapplied",
 )
-#: What a member's key tells states apart by, or what never changes; ``_announced``, ``_elected_by`` and
+#: What a member's key distinguishes states by, or what never changes; ``_announced``, ``_elected_by`` and
 #: ``_untold_votes`` are nothing but a memory of what was traced, or will be.
 _KNOWN = {
     *("name", "options", "machine", "memberships", "log", "role", "leader", "leader_heard_ns", "deadline_ns", "ballot"),
@@ -72,7 +72,7 @@ def test_states_that_count_as_one_go_on_alike(scope: str, monkeypatch: pytest.Mo
 
 
 def test_a_new_part_of_a_member_is_noticed() -> None:
-    """It has to be told by ``raft_key``, unless it never changes."""
+    """It has to be part of ``raft_key``, unless it never changes."""
     raft = Controller(Raft, NAMES, "a").raft()
     parts = {name: part for name, part in vars(raft).items() if type(part).__module__ in _PARTS}
     found = {name for name in vars(raft) if name not in parts}

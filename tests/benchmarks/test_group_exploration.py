@@ -16,7 +16,7 @@ from reference.split.store.segment_files import SegmentFiles
 from tests.benchmarks.alike import Alike
 
 _NAMES = [scope.name for scope in SCOPES]
-#: What a member's key tells states apart by, or what never changes. Nothing gathers: proposals are logged at once.
+#: What a member's key distinguishes states by, or what never changes. Nothing gathers: proposals are logged at once.
 _OF_HOST = {
     *("_machines", "_options", "_replica", "_policy", "wal", "replicas", "disk", "_envs", "_shared"),
     *("_clocks", "_synced", "_gathering", "_mark"),
@@ -74,7 +74,7 @@ def test_states_that_count_as_one_go_on_alike(scope: str, monkeypatch: pytest.Mo
 
 
 def test_a_new_part_of_a_store_is_noticed() -> None:
-    """It has to be told by ``Store.key``, unless it never changes."""
+    """It has to be part of ``Store.key``, unless it never changes."""
     store = Store(Parts(), "a")
     store.make_machine(5)
     assert store._machine is not None

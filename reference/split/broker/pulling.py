@@ -47,7 +47,7 @@ class Pulls(PullRequests[OpenQueue]):
         self._moved(env, pull, pull.queue.first)
 
     def confirm(self, env: Env, pull: Pull[OpenQueue]) -> None:
-        """Have the epoch confirmed before anybody is told that there is nothing more."""
+        """Have the epoch confirmed before any client is answered that there is nothing more."""
 
         def then(env: Env, is_confirmed: bool) -> None:
             if not is_confirmed:

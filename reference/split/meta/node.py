@@ -191,7 +191,7 @@ class Meta(CatalogServer):
     def _change(
         self, env: Env, source: str, message: Command, entry: Entry, done: Callable[[Env], dict[str, str]]
     ) -> None:
-        """Log a change; when it is applied, ``done`` says what its sender is told beside the revision."""
+        """Log a change; when it is applied, ``done`` says what its sender is answered beside the revision."""
         check_entry(entry)
 
         def respond(env: Env, outcome: Outcome) -> Command:

@@ -40,7 +40,7 @@ class GivenToTheDead(Decisions):
 
 
 class MapBeforeMembers(ClusterState):
-    """Whoever is wanted stands in the map at once, although the group's log makes nobody of them a member yet."""
+    """Replicas that are wanted stand in the map at once, although the group's log makes none of them a member yet."""
 
     def with_wish(self, group: Group, wanted: Sequence[str]) -> Group:
         members = tuple(wanted)

@@ -1,4 +1,4 @@
-"""What a store shows to whoever observes the cluster: its groups as they are, and their bytes for a final read."""
+"""What a store shows to those who observe the cluster: its groups as they are, and their bytes for a final read."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Storm(BrokerWorld):
             self.answer(asked)
 
     def take_over(self) -> None:
-        """Another broker fences the group, which this one is told by nobody but the group."""
+        """Another broker fences the group, and only the group says so to this one."""
         self.waiting_entries.append((None, Fence(slice=0, epoch=2, broker="broker-1", life=9)))
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Meta nodes in a small world, and whoever speaks to them: brokers and stores that the test plays."""
+"""Meta nodes in a small world, and those who speak to them: brokers and stores that the test plays."""
 
 from __future__ import annotations
 

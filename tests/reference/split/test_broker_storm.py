@@ -38,7 +38,7 @@ def test_whatever_is_lost_a_broker_says_only_what_is_so(seed: int) -> None:
 
 
 class FencedMeansNotStored(Appends):
-    """Whoever is fenced off says that what waits is not stored."""
+    """An owner that is fenced off says that what waits is not stored."""
 
     def is_definite(self, batch: Batch) -> bool:
         return True
