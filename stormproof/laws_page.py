@@ -13,12 +13,13 @@ from pathlib import Path
 from chaos import plugins
 from chaos.judging.registry import registry
 from chaos.law import Promise
+from chaos.plugins import PluginKind
 from stormproof.catalogue import BEGIN, END, fill, prose
 from stormproof.commands.list import shown_by
 
 FOLDER = "promises"
-#: The systems with planted bugs, and how many of them a page shows.
-PLANTED_IN, MOST_PLANTED = ("reference", "split"), 3
+#: So many planted bugs does a page show.
+MOST_PLANTED = 3
 #: What a page of a promise begins as.
 NEW = "# {}\n\n" + BEGIN.format("promise") + f"\n{END}\n"
 
@@ -52,7 +53,7 @@ def _head(promise: Promise) -> Iterator[str]:
     if counted := [kind for kind in promise.anomalies if kind.lawful]:
         yield from ("", "| counted, but allowed | |", "|---|---|")
         yield from (f"| `{kind.name}` | {_cell(kind.meaning)} |" for kind in counted)
-    every = (mutant for driver in PLANTED_IN for mutant in plugins.mutants(driver))
+    every = (mutant for driver in plugins.names(PluginKind.DRIVER) for mutant in plugins.mutants(driver))
     if planted := [mutant for mutant in every if mutant.law == promise.name][:MOST_PLANTED]:
         yield from ("", "Planted bugs that break it:", "", "```sh")
         yield from (line for one in planted for line in (f"# {_cell(one.stands_for)}", shown_by(one)))
