@@ -62,10 +62,11 @@ class Harm:
 
 
 def mark(files: Files) -> dict[str, tuple[int, int]]:
-    """Return the ``files`` of a :class:`Mark`."""
+    """Return the ``files`` of a :class:`Mark`. A file that is filled ahead ends where its zeros begin: what is written
+    over them later makes the rest no younger."""
     found = {}
     for name in files.names():
-        content = files.read(name)
+        content = files.read(name).rstrip(b"\0")
         found[name] = (len(content), crc32(content))
     return found
 

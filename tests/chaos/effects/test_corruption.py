@@ -11,7 +11,7 @@ from chaos.deployments._sim.files import CopiedFiles, SimFiles
 from chaos.effects.corruption import SECTOR, AtDisk, Files, Harm, Kind, at_disk, do_harm, mark, transfer
 from chaos.machines.folder_disk import RealFiles
 
-OLD = {"a/log": bytes(100), "b": b"small", "turned": b"first"}
+OLD = {"a/log": bytes([7]) * 100, "b": b"small", "turned": b"first"}
 
 
 @pytest.fixture(params=["real", "sim", "copy"])
@@ -34,7 +34,7 @@ def contents(files: Files) -> dict[str, bytes]:
 def age(files: Files) -> dict[str, tuple[int, int]]:
     """Mark them, and go on: one file grows, one is written anew, one comes."""
     marked = mark(files)
-    files.put("a/log", bytes(100) + b"young")
+    files.put("a/log", OLD["a/log"] + b"young")
     files.put("turned", b"again")
     files.put("new", b"young")
     return marked
@@ -55,6 +55,14 @@ def test_bits_flip_in_old_bytes_alone_and_anywhere_in_them(files: Files) -> None
         for name, content in young.items():
             files.put(name, content)
     assert hit == {("a/log", at) for at in range(100)} | {("b", at) for at in range(5)}
+
+
+def test_what_is_written_over_zeros_makes_the_rest_of_its_file_no_younger(files: Files) -> None:
+    files.put("a/log", b"old" + bytes(100))
+    marked = mark(files)
+    files.put("a/log", b"old" + b"young" + bytes(95))
+    (done,) = do_harm(files, marked, Harm(kind=Kind.FLIP, draw=1, files="a/*"))
+    assert isinstance(done["offset"], int) and done["offset"] < 3
 
 
 def test_a_file_is_cut_within_its_old_bytes(files: Files) -> None:
