@@ -25,7 +25,15 @@ from chaos.deployment import (
     CanSlowProcessors,
     CanWipe,
 )
-from chaos.driver import CanAddBrokers, CanBreakTier, CanChangeControllers, CanRemoveBrokers, ClusterSpec, OnTrace
+from chaos.driver import (
+    CanAddBrokers,
+    CanBreakTier,
+    CanChangeControllers,
+    CanDrain,
+    CanRemoveBrokers,
+    ClusterSpec,
+    OnTrace,
+)
 from chaos.effects.links import Drop, Reset, Stall, Throttle
 from chaos.errors import BadInput, DeploymentError, HostLost
 from chaos.experiment.attached import Attach
@@ -111,7 +119,7 @@ class AttachDeployment(MachineDeployment):
     PROGRAM_LACKS = {
         **dict.fromkeys((CanWipe, CanHarmDisks, CanRollBackDisks), _DISK),
         **dict.fromkeys((CanSlowProcessors, CanLimitMemory, CanLimitDescriptors), _LIMITS),
-        **dict.fromkeys((CanAddNodes, CanAddBrokers, CanRemoveBrokers, CanChangeControllers), _MEMBERS),
+        **dict.fromkeys((CanAddNodes, CanAddBrokers, CanRemoveBrokers, CanChangeControllers, CanDrain), _MEMBERS),
         CanBreakTier: ("a harness that is killed could not undo it", "faults on its links"),
     }
 
