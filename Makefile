@@ -93,9 +93,11 @@ dist: pages .cache/release-env/ready
 # Hours; Ctrl-C stops each, and the same command goes on where it was, as long as the code is the same.
 power: setup
 	.venv/bin/python -m benchmarks.mutation --write
+	.venv/bin/python -m benchmarks.mutation --system split --write
 
 seeds: setup
 	.venv/bin/python -m benchmarks.seeds
+	.venv/bin/python -m benchmarks.seeds --system split
 
 shrink: setup
 	.venv/bin/python -m benchmarks.shrinking

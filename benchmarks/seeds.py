@@ -1,12 +1,14 @@
 """The correct system through every example, with many seeds: no run may be INVALID, and each goal must be reached.
 
-Of the examples that name no profile a third of the seeds run under weaker ones, each in turn: laws must excuse what
-such a profile explains, and find nothing else.
+``python -m benchmarks.seeds [EXAMPLE...] [--system NAME] [--seeds N] [--storms M]`` shares N seeds among all that the
+simulator can run of the system's experiments (unless some are named), and gives M more to its swarm (without M the
+swarm has its share). It judges each run, and prints what became of them, an example a line, and how many runs reached
+each goal. Ctrl-C stops it; the same command goes on where it was, as long as the code is the same. Ends with 1 when a
+run was INVALID or could not be carried out, when an example had no VALID run, or none of its runs reached one of its
+goals.
 
-``python -m benchmarks.seeds [EXAMPLE...] [--seeds N]`` shares N seeds among all experiments of ``examples/`` (unless
-some are named), judges each run, and prints what became of them, an example a line, and how many runs reached each
-goal. Ctrl-C stops it; the same command goes on where it was, as long as the code is the same. Ends with 1 when a run
-was INVALID or could not be carried out, when an example had no VALID run, or none of its runs reached one of its goals.
+If the system takes profiles, a third of the seeds of the examples that name none run under weaker ones, each in turn:
+laws must excuse what such a profile explains, and find nothing else.
 """
 
 from __future__ import annotations
@@ -22,12 +24,10 @@ from pathlib import Path
 from benchmarks.mutation.campaign import CACHE, Job, carry_out, left, stoppable
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import State, code_version, commit, opened
+from benchmarks.mutation.systems import SYSTEMS, System
 from benchmarks.mutation.trial import WITH, Outcome, Result, Trial
 from chaos.errors import ChaosError
-from stormproof.shipped import of_reference
 
-#: Seeds in all.
-SEEDS = 2_000
 #: Seeds that one process runs, one after the other.
 TOGETHER = 5
 #: Each weakness alone, and in pairs.
@@ -42,21 +42,18 @@ ONE_IN = 3
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.seeds", description=__doc__)
-    parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help="names of examples (default: all)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="runs in all (default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
-    parser.add_argument(
-        "--state", type=Path, default=CACHE / "seeds.jsonl", help="what is known (default: %(default)s)"
-    )
+    parser = _parser()
     options = parser.parse_args(words)
-    known = [*of_reference(ROOT)]
-    names = sorted(set(options.examples)) or known
-    if unknown := sorted(set(names) - set(known)):
-        parser.error(f"no example is called {', '.join(unknown)}")
+    system = SYSTEMS[options.system]
+    path = options.state or system.state(CACHE, "seeds")
     try:
-        with stoppable(), opened(options.state, code_version(ROOT)) as state:
-            outcomes = run(shares(names, options.seeds), state, options.workers)
+        files = system.experiments(ROOT)
+        names = sorted(set(options.examples)) or [*files]
+        if unknown := sorted(set(names) - set(files)):
+            parser.error(f"no example is called {', '.join(unknown)}")
+        share = shares(names, *_counts(options, system))
+        with stoppable(), opened(path, code_version(ROOT, system.elsewhere)) as state:
+            outcomes = run(share, experiments(share, files, system), state, options.workers, system)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
         return 130
@@ -69,27 +66,51 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def shares(names: Sequence[str], seeds: int) -> dict[str, range]:
-    """Return the seeds of each experiment, from 1 on: all as many, but for what is left over."""
-    each, more = divmod(seeds, len(names))
-    return {name: range(1, each + (at < more) + 1) for at, name in enumerate(names)}
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.seeds", description=__doc__)
+    runs = ", ".join(f"{name} {system.runs}" for name, system in SYSTEMS.items())
+    storms = ", ".join(f"{name} {system.storms}" for name, system in SYSTEMS.items() if system.storms)
+    parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help="names of examples (default: all)")
+    parser.add_argument("--system", choices=SYSTEMS, default="reference", help="whose examples (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, help=f"runs in all (default: {runs})")
+    parser.add_argument("--storms", type=int, help=f"runs of the swarm beside them (default: {storms})")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes at a time")
+    parser.add_argument("--state", type=Path, help="what is known (default: a file in .cache for each system)")
+    return parser
 
 
-def experiments(share: Mapping[str, range]) -> dict[tuple[str, int], str]:
+def _counts(options: argparse.Namespace, system: System) -> tuple[int, Mapping[str, int]]:
+    """Return how many seeds are shared, and how many which experiment has of its own."""
+    seeds = system.runs if options.seeds is None else options.seeds
+    storms = system.storms if options.storms is None else options.storms
+    return seeds, {system.swarm: storms} if storms else {}
+
+
+def shares(names: Sequence[str], seeds: int, own: Mapping[str, int]) -> dict[str, range]:
+    """Return the seeds of each experiment, from 1 on: as many as it has of its ``own``; all others as many as each
+    other, but for what is left over."""
+    sharing = [name for name in names if name not in own]
+    each, more = divmod(seeds, max(1, len(sharing)))
+    counts = {name: each + (at < more) for at, name in enumerate(sharing)} | dict(own)
+    return {name: range(1, counts[name] + 1) for name in names}
+
+
+def experiments(share: Mapping[str, range], files: Mapping[str, Path], system: System) -> dict[tuple[str, int], str]:
     """Return (example, seed) → what is run: the example as it is or, of those that name no profile, with a weaker
     one."""
     found = {}
     for place, (name, seeds) in enumerate(share.items()):
-        own = "\nprofile:" in of_reference(ROOT)[name].read_text("utf-8")
+        own = not system.takes_profiles or "\nprofile:" in files[name].read_text("utf-8")
         for seed in seeds:
             weaker = WEAKER[(place + seed // ONE_IN) % len(WEAKER)]
             found[name, seed] = name if own or seed % ONE_IN else f"{name}{WITH}{weaker}"
     return found
 
 
-def run(share: Mapping[str, range], state: State, workers: int) -> list[Outcome]:
+def run(
+    share: Mapping[str, range], what: Mapping[tuple[str, int], str], state: State, workers: int, system: System
+) -> list[Outcome]:
     """Run what is not known yet, all examples in turns; returns all outcomes asked for."""
-    what = experiments(share)
     jobs = [
         Job(
             trials=tuple(
@@ -97,12 +118,12 @@ def run(share: Mapping[str, range], state: State, workers: int) -> list[Outcome]
             ),
             until_found=False,
         )
-        for at in range(0, max(map(len, share.values())), TOGETHER)
+        for at in range(0, max(map(len, share.values()), default=0), TOGETHER)
         for name, seeds in share.items()
         if seeds[at:]
     ]
     known = sum(left(job, state) is None for job in jobs) * TOGETHER
-    with closing(carry_out(jobs, state, workers)) as outcomes:
+    with closing(carry_out(jobs, state, workers, system)) as outcomes:
         for done, outcome in enumerate(outcomes, start=known + 1):
             if outcome.result is not Result.VALID:
                 why = outcome.why or ", ".join(outcome.laws)
@@ -127,7 +148,7 @@ def table(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[str]:
     """How many runs of each example ended how."""
     weaker = "under weaker profiles"
     counts = Counter(((weaker if WITH in one.experiment else one.experiment), one.result) for one in outcomes)
-    names = [*names, weaker]
+    names = [*names, *([weaker] if any(WITH in one.experiment for one in outcomes) else [])]
     results = [result for result in Result if any(counts[name, result] for name in names)]
     wide = max(map(len, names))
     rows = [(name, [str(counts[name, result]) for result in results]) for name in names]

@@ -15,6 +15,7 @@ from types import FrameType
 
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.state import State, code_version
+from benchmarks.mutation.systems import System
 from benchmarks.mutation.trial import Outcome, Result, Trial, run_all
 from chaos.errors import MachineError
 
@@ -48,9 +49,10 @@ def left(job: Job, state: State) -> Job | None:
     return replace(job, trials=trials) if trials else None
 
 
-def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outcome, None, None]:
-    """Do what is left of the jobs; each outcome is noted before it is yielded. Closing the iterator, or an error, ends
-    all workers at once. Raises :class:`MachineError` when the code is edited meanwhile, or a worker is killed."""
+def carry_out(jobs: Sequence[Job], state: State, workers: int, system: System) -> Generator[Outcome, None, None]:
+    """Do what is left of the jobs, of this system; each outcome is noted before it is yielded. Closing the iterator, or
+    an error, ends all workers at once. Raises :class:`MachineError` when the code is edited meanwhile, or a worker is
+    killed."""
     shutil.rmtree(state.work, ignore_errors=True)  # what a killed run has left
     state.work.mkdir(parents=True)
     context = multiprocessing.get_context("forkserver")
@@ -62,10 +64,10 @@ def carry_out(jobs: Sequence[Job], state: State, workers: int) -> Generator[Outc
     try:
         while True:
             while len(under_way) < workers and (job := next(waiting, None)) is not None:
-                if code_version(ROOT) != state.code:
+                if code_version(ROOT, system.elsewhere) != state.code:
                     raise MachineError("the code was changed while mutants were running; begin again")
                 ours, theirs = context.Pipe(duplex=False)
-                what = (theirs, job.trials, ROOT, state.work, job.until_found, job.watched)
+                what = (theirs, job.trials, ROOT, state.work, job.until_found, system if job.watched else None)
                 process = context.Process(target=run_all, args=what)
                 process.start()
                 theirs.close()

@@ -1,4 +1,4 @@
-"""All mutants of the reference system, how they are drawn, and what each looks like."""
+"""All mutants of a system, how they are drawn, and what each looks like."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from pathlib import Path
 from types import CodeType
 
 from benchmarks.mutation.operators import Change, Operator, changes
+from benchmarks.mutation.systems import REFERENCE, System
 
 ROOT = Path(__file__).parents[2]
-#: What is changed, and what of it is not: planted bugs, the programs that people start, and the switches by which the
-#: harness makes the object store fail. None of these is the system under test, and the split cluster is another one.
-SYSTEM = "reference"
-LEFT_OUT = ("reference/mutants", "reference/__main__", "reference/console", "reference/options", "reference/split")
-FAULTS = "reference/objectstore/faults"
+#: Where the names of mutants begin.
+_CODE = "reference/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +53,21 @@ def module_of(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def all_mutants(root: Path = ROOT) -> list[Mutant]:
-    """Every mutant of the reference system, in the order of files and places."""
-    return [mutant for path in files(root) for mutant in _mutants_of(path.relative_to(root).as_posix(), path)]
+def all_mutants(root: Path = ROOT, system: System = REFERENCE) -> list[Mutant]:
+    """Return every mutant of the system, in the order of files and places."""
+    return [mutant for path in files(root, system) for mutant in _mutants_of(path.relative_to(root).as_posix(), path)]
 
 
-def files(root: Path = ROOT) -> Iterator[Path]:
-    for path in sorted((root / SYSTEM).rglob("*.py")):
-        if not path.relative_to(root).as_posix().startswith((*LEFT_OUT, FAULTS)):
+def files(root: Path = ROOT, system: System = REFERENCE) -> Iterator[Path]:
+    """Yield the files of the system that are changed."""
+    for path in sorted((root / system.folder).rglob("*.py")):
+        if not path.relative_to(root).as_posix().startswith(system.left_out):
             yield path
 
 
 def _mutants_of(name: str, path: Path) -> Iterator[Mutant]:
     seen: Counter[str] = Counter()
-    stem = name.removeprefix(f"{SYSTEM}/").removesuffix(".py")
+    stem = name.removeprefix(_CODE).removesuffix(".py")
     for change in changes(path.read_text("utf-8")):
         what = "\0".join((change.statement, change.old, change.new))
         text = f"{stem}:{change.place}:{change.operator}:{hashlib.sha256(what.encode()).hexdigest()[:6]}"

@@ -1,4 +1,4 @@
-"""``benchmarks/results/power.md``: the published score."""
+"""The published score of a system, a page in ``benchmarks/results``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from benchmarks.mutation.mutants import ROOT
 from benchmarks.mutation.score import Class, Fate, Score, headline, summary, tables
+from benchmarks.mutation.systems import REFERENCE, System
 
-PAGE = ROOT / "benchmarks" / "results" / "power.md"
+RESULTS = ROOT / "benchmarks" / "results"
 
 _INTRODUCTION = """\
 # How much the proof can see
@@ -18,21 +19,30 @@ A verdict is worth as much as the bugs that it would have found. Two measurement
   was planted for.
   They show that no law is idle, but whoever plants a bug knows the laws.
 * The mutation score, on this page: small changes to the reference system that nobody has chosen, drawn by a seed from
-  all the places where the change is possible. They show what the laws and storms miss.
+  all the places where the change is possible. They show what the laws and storms miss. [Another
+  page](split_mutation.md) has that of storage clusters.
 
-## The score
+"""
+
+_OF_STORAGE = """\
+# How much the proof of storage clusters can see
+
+Small changes to the [system with compute and storage apart](../../docs/design/split.md) that nobody has chosen, drawn
+by a seed from all the places where the change is possible, show what the laws and storms miss.
+[Another page](power.md) has the same of the first reference system, whose code (Raft, the codec, the object store) this
+one shares and which is not changed here.
 
 """
 
 _METHOD = """
 ## How it is measured
 
-`python -m benchmarks.mutation --sample N --seeds K` (`make power`) draws N of all mutants of `reference/` by a seed and
-runs each in the simulator until it is found, with K seeds at most. Each example has one seed; others are the example
-`swarm`'s, which draws its storm and its configuration. Mutants run in the order in which they were drawn, first all of
-them with one seed, then those not found with two, four, and so on. So whatever was run when this page was made is a
-fair sample: the first of those drawn. Left out are the planted bugs, the programs that people start, and the switches
-by which the harness makes the object store fail. A mutant changes one place:
+`python -m benchmarks.mutation{option} --sample N --seeds K` (`make power`) draws N of all mutants of `{folder}/` by a
+seed and runs each in the simulator until it is found, with K seeds at most. Each example has one seed; others are the
+example `{swarm}`'s, which draws its storm and its configuration. Mutants run in the order in which they were drawn,
+first all of them with one seed, then those not found with two, four, and so on. So whatever was run when this page was
+made is a fair sample: the first of those drawn. Left out are the planted bugs, the programs that people start, and the
+switches by which the harness makes the object store fail. A mutant changes one place:
 
 | operator | change |
 |---|---|
@@ -54,7 +64,7 @@ A mutant is found by
 * **no end**: the run took more than 60 s of processor time, or more memory than it may.
 
 The correct system runs with the same seeds first and shows none of these; a seed with which it is UNKNOWN takes no
-part. These runs also record which statements of `reference/` they execute, how often. A run in the simulator depends
+part. These runs also record which statements of `{folder}/` they execute, how often. A run in the simulator depends
 on nothing but the code and the seed. So a seed with which the correct system never executes the changed statement
 can't find the mutant, and is left out; of the others those come first that execute it often, that execute what others
 rarely do in the same file, and that have few rows, since those are cheap. A mutant's run whose history is the correct
@@ -70,6 +80,9 @@ effect* (reached, but every row of every history, traces included, is the correc
 differ, and no law looks; where a person has said what it would take to find one, that stands beside it. Limits, and
 what was found elsewhere, count as not found.
 
+"""
+
+_SAMPLES = """\
 Who makes a law from a survivor has seen the sample, so such a sample flatters. This one was drawn with a seed of its
 own when laws and storms were as at the commit above, and nothing had been made for it, but for 12 of its mutants that
 had survived in an earlier sample, too. Three readers went through all of it without knowing any outcome, and ruled
@@ -94,20 +107,27 @@ being probed heard of a commit by the next heartbeat only; a replica that came b
 the manifest of another log; a disk in its 2,048th life could not follow a master over TCP; and refusals by controllers
 that do not lead made `change-unserved`, where clients write seldom.
 
+"""
+
+_NOT_MEASURED = """\
 What this does not measure: bugs of more than one place, bugs of design, what only real disks, processes and networks do
 (all runs are simulated), and what no experiment that took part does.
 
 """
 
 
-def text(score: Score) -> str:
+def text(score: Score, system: System) -> str:
     """Return the whole page."""
     lines = [f"**{headline(score)}.**", "", *(f"* {line}" for line in summary(score)[1:])]
+    method = _METHOD.format(option=system.option, folder=system.folder, swarm=system.swarm)
     return (
-        _INTRODUCTION
+        (_INTRODUCTION if system == REFERENCE else _OF_STORAGE)
+        + "## The score\n\n"
         + "\n".join(lines)
         + "\n"
-        + _METHOD
+        + method
+        + (_SAMPLES if system == REFERENCE else "")
+        + _NOT_MEASURED
         + "\n".join([*tables(score), "", *_outdated(score), *_survivors(score)])
     )
 

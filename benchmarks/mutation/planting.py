@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from benchmarks.mutation.mutants import Mutant, files, module_of
+from benchmarks.mutation.systems import System
 
 #: The name that counted code has its counts by: a list, with an entry for each line of the file.
 _HITS = "__hits__"
@@ -49,11 +50,11 @@ def plant(mutant: Mutant, root: Path) -> Hits:
     return Hits({mutant.path: counts})
 
 
-def watch(root: Path) -> Hits:
+def watch(root: Path, system: System) -> Hits:
     """Have every statement of the system's functions counted from now on."""
     hits: dict[str, list[int]] = {}
     planted: dict[str, tuple[CodeType, list[int]]] = {}
-    for path in files(root):
+    for path in files(root, system):
         name, source = path.relative_to(root).as_posix(), path.read_text("utf-8")
         hits[name] = _counts(source)
         planted[module_of(name)] = (counting(source, str(path)), hits[name])

@@ -12,10 +12,11 @@ from ruamel.yaml import YAML
 
 from benchmarks.mutation.mutants import ROOT, Mutant
 from benchmarks.mutation.state import Key
+from benchmarks.mutation.systems import REFERENCE, System
 from benchmarks.mutation.trial import Outcome, Result
 
-#: What people have found out about survivors: ``mutant``, ``verdict`` and ``reason``.
-VERDICTS = Path(__file__).parent / "verdicts.yaml"
+#: Where it stands what people have found out about survivors: ``mutant``, ``verdict`` and ``reason``.
+VERDICTS = Path(__file__).parent
 EQUIVALENT, LIMIT, FOUND = "equivalent", "limit", "found"
 
 
@@ -122,9 +123,10 @@ class Score:
         return sum(fate.finder is not None and (not results or fate.finder.result in results) for fate in self.fates)
 
 
-def rulings(path: Path = VERDICTS) -> dict[str, Ruling]:
-    """All rulings, by mutant. Raises ``TypeError`` when one lacks a field."""
-    return {ruling.mutant: ruling for ruling in (Ruling(**entry) for entry in YAML(typ="safe").load(path) or ())}
+def rulings(system: System = REFERENCE) -> dict[str, Ruling]:
+    """Return all rulings about a system, by mutant. Raises ``TypeError`` when one lacks a field."""
+    entries = YAML(typ="safe").load(VERDICTS / system.verdicts) or ()
+    return {ruling.mutant: ruling for ruling in (Ruling(**entry) for entry in entries)}
 
 
 def outdated(ruled: Mapping[str, Ruling], known: Sequence[Mutant]) -> list[str]:

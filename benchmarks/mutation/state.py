@@ -14,7 +14,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks.mutation.mutants import LEFT_OUT
 from benchmarks.mutation.trial import Outcome, Result
 from chaos.errors import BadInput, MachineError
 from stormproof.sweeping.plan import code_digest
@@ -27,10 +26,14 @@ EXPERIMENTS = ("examples", "tests/scenarios")
 PACKAGES = ("chaos", "checkers", "drivers", "nemesis", "reference", "stormproof", "workloads", *EXPERIMENTS)
 
 
-def code_version(root: Path) -> str:
-    """Return a digest of all that the outcome of a trial depends on: the code and the experiments, not the planted
-    bugs."""
-    return code_digest(root, PACKAGES, (".py", ".yaml"), LEFT_OUT[0])
+#: What it does not depend on.
+PLANTED_BUGS = ("reference/mutants", "reference/split/mutants")
+
+
+def code_version(root: Path, elsewhere: tuple[str, ...] = ()) -> str:
+    """Return a digest of all that the outcome of a trial depends on: the code and the experiments, but for planted bugs
+    and what is ``elsewhere``, as a :class:`benchmarks.mutation.systems.System` says it."""
+    return code_digest(root, PACKAGES, (".py", ".yaml"), (*PLANTED_BUGS, *elsewhere))
 
 
 def noted(text: str, code: str) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.planting import Hits, plant, watch
+from benchmarks.mutation.systems import System
 from chaos.errors import ChaosError
 from chaos.experiment.reader import load
 from chaos.history.directory import read_meta
@@ -32,7 +33,7 @@ from chaos.judging.run import examine_run
 from chaos.shell.node_process import die_with
 from chaos.verdict import Engine, RunVerdict, Validity
 from stormproof.launch import SIM, Launch, start
-from stormproof.shipped import of_reference
+from stormproof.shipped import experiments
 
 #: What a process may take: a mutant that collects for ever ends by this, and not by the machine's end.
 MEMORY_BYTES = 6 << 30
@@ -97,7 +98,7 @@ class Trial:
 
     def file(self, root: Path) -> Path:
         name = self.experiment.partition(WITH)[0]
-        return root / name if "/" in name else of_reference(root)[name]
+        return experiments(root).get(name, root / name)
 
     @property
     def profile(self) -> str:
@@ -106,10 +107,11 @@ class Trial:
 
 
 def run_all(
-    pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, until_found: bool, watched: bool
+    pipe: Connection, trials: Sequence[Trial], root: Path, work: Path, until_found: bool, watched: System | None
 ) -> None:
-    """Run the trials of a worker process, all of one mutant, in order, and send each one's :class:`Outcome`. A run that
-    takes too long ends the process by SIGPROF. Only the parent hears Ctrl-C."""
+    """Run the trials of a worker process, all of one mutant, in order, and send each one's :class:`Outcome`.
+    ``watched``: the system whose statements are counted. A run that takes too long ends the process by SIGPROF. Only
+    the parent hears Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with(os.getppid())  # the server of forks, which ends with the parent
@@ -118,7 +120,7 @@ def run_all(
         return
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     mutant = trials[0].mutant
-    hits = plant(mutant, root) if mutant is not None else watch(root) if watched else Hits({})
+    hits = plant(mutant, root) if mutant is not None else watch(root, watched) if watched else Hits({})
     for trial in trials:
         hits.clear()
         signal.setitimer(signal.ITIMER_PROF, PROCESSOR_S)

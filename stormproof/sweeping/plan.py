@@ -63,7 +63,10 @@ class Plan:
 
 
 def code_digest(
-    root: Path = ROOT, folders: Sequence[str] = PACKAGES, suffixes: Sequence[str] = (".py",), without: str = "\0"
+    root: Path = ROOT,
+    folders: Sequence[str] = PACKAGES,
+    suffixes: Sequence[str] = (".py",),
+    without: tuple[str, ...] = (),
 ) -> str:
     """Return the digest of all that a verdict depends on: the files of these folders (the code of this installation),
     but those whose paths begin with ``without``."""

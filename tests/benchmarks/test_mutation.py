@@ -17,6 +17,7 @@ from benchmarks.mutation.campaign import Job, carry_out
 from benchmarks.mutation.mutants import ROOT, Mutant, all_mutants
 from benchmarks.mutation.reach import Reach
 from benchmarks.mutation.state import code_version, opened
+from benchmarks.mutation.systems import REFERENCE
 from benchmarks.mutation.trial import Trial
 
 EXPERIMENT = "tests/benchmarks/sample.yaml"
@@ -52,8 +53,8 @@ def test_mutants_that_were_found_before_are_found(sample: list[Mutant], number: 
     some = sample[:number]
     trials = [Trial(mutant=mutant, experiment=EXPERIMENT, seed=1) for mutant in (None, *some)]
     jobs = [Job(trials=(trial,), until_found=True, watched=trial.mutant is None) for trial in trials]
-    with opened(tmp_path / "state.jsonl", code_version(ROOT)) as state:
-        with closing(carry_out(jobs, state, workers=2)) as outcomes:
+    with opened(tmp_path / "state.jsonl", code_version(ROOT, REFERENCE.elsewhere)) as state:
+        with closing(carry_out(jobs, state, workers=2, system=REFERENCE)) as outcomes:
             results = {outcome.mutant: outcome for outcome in outcomes}
         correct = state.known["", EXPERIMENT, 1]
         reach = Reach([(EXPERIMENT, 1)], state.known)

@@ -16,9 +16,11 @@ from benchmarks.mutation.operators import Operator
 from benchmarks.mutation.reach import Reach
 from benchmarks.mutation.score import Class, Fate, Ruling, Score, outdated, rulings, summary
 from benchmarks.mutation.state import Key, code_version, opened, read_only
+from benchmarks.mutation.systems import REFERENCE, SPLIT, SYSTEMS, System
 from benchmarks.mutation.trial import Outcome, Result, Trial
 from benchmarks.seeds import goals, main, problems, shares, table
 from chaos.errors import BadInput, MachineError
+from stormproof import shipped
 from stormproof.shipped import of_reference
 
 MUTANT = Mutant(
@@ -106,6 +108,23 @@ def test_the_version_of_the_code_follows_the_experiments(tmp_path: Path) -> None
     assert code_version(tmp_path) != before
 
 
+def test_the_version_of_one_system_does_not_follow_the_code_of_another(tmp_path: Path) -> None:
+    def versions() -> list[str]:
+        return [code_version(tmp_path, system.elsewhere) for system in (REFERENCE, SPLIT)]
+
+    (tmp_path / "reference" / "split").mkdir(parents=True)
+    (tmp_path / "reference" / "split" / "layout.py").write_text("a")
+    before = versions()
+    (tmp_path / "reference" / "split" / "layout.py").write_text("b")
+    assert [one == other for one, other in zip(before, versions(), strict=True)] == [True, False]
+
+
+def test_experiments_that_the_simulator_cannot_run_take_no_part() -> None:
+    known = {name for name in shipped.experiments(ROOT) if name.startswith("split/")}
+    assert known - {*SPLIT.experiments(ROOT)} == {"split/library"}
+    assert SPLIT.swarm in SPLIT.experiments(ROOT)
+
+
 def fate(*outcomes: Outcome, ruling: Ruling | None = None) -> Fate:
     correct: dict[Key, Outcome] = {
         ("", "swarm", seed): outcome(seed, Result.VALID, "", history=str(seed)) for seed in (1, 2)
@@ -145,7 +164,7 @@ def test_limits_and_what_was_found_elsewhere_are_groups_with_reasons_and_count_a
         return replace(fate(here, ruling=ruling), mutant=in_a_file(), reaching=1)
 
     measured = score(*map(survivor, ("limit", "limit", "found", "open", "equivalent")))
-    shown = page.text(measured).split("\n### ")[1:]
+    shown = page.text(measured, REFERENCE).split("\n### ")[1:]
     assert [part.partition("\n")[0] for part in shown] == [
         "Equivalent (1)",
         "Limits of what a run can show or the documents promise (2)",
@@ -195,17 +214,18 @@ def test_a_ruling_about_code_that_has_changed_is_named() -> None:
 def test_the_page_and_the_command_warn_of_rulings_that_are_outdated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "Rulings that need another look" not in page.text(score())
+    assert "Rulings that need another look" not in page.text(score(), REFERENCE)
     measured = score(outdated=["the ruling about `x` is outdated: because"])
-    assert "## Rulings that need another look" in page.text(measured)
-    assert "* the ruling about `x` is outdated: because\n" in page.text(measured)
-    monkeypatch.setattr(command, "measure", lambda options, state: measured)
+    assert "## Rulings that need another look" in page.text(measured, REFERENCE)
+    assert "* the ruling about `x` is outdated: because\n" in page.text(measured, REFERENCE)
+    monkeypatch.setattr(command, "measure", lambda options, state, system: measured)
     assert command.main(["--state", str(tmp_path / "state.jsonl")]) == 0
     assert "warning: the ruling about `x` is outdated: because" in capsys.readouterr().out
 
 
-def test_every_ruling_gives_its_reason() -> None:
-    ruled = rulings()
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+def test_every_ruling_gives_its_reason(system: System) -> None:
+    ruled = rulings(system)
     assert {ruling.verdict for ruling in ruled.values()} <= {"equivalent", "found", "limit", "open"}
     assert [ruling.mutant for ruling in ruled.values() if len(ruling.reason) < 20] == []
 
@@ -217,9 +237,10 @@ def test_an_example_that_is_not_there_gets_no_seeds(capsys: pytest.CaptureFixtur
 
 
 def test_seeds_are_shared_among_all_examples() -> None:
-    assert shares(["a", "b", "c"], 8) == {"a": range(1, 4), "b": range(1, 4), "c": range(1, 3)}
+    assert shares(["a", "b", "c"], 8, {}) == {"a": range(1, 4), "b": range(1, 4), "c": range(1, 3)}
+    assert shares(["a", "b", "c"], 3, {"b": 7}) == {"a": range(1, 3), "b": range(1, 8), "c": range(1, 2)}
     names = [*of_reference(ROOT)]
-    assert sum(map(len, shares(names, 2000).values())) == 2000
+    assert sum(map(len, shares(names, 2000, {}).values())) == 2000
 
 
 def test_no_seed_of_the_correct_system_may_fail() -> None:
