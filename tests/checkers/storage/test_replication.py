@@ -151,6 +151,13 @@ def test_no_clock_shows_elsewhere_how_long_it_took(moved: bool) -> None:
     it.expect(LAW, validity=Validity.VALID if moved else Validity.UNKNOWN)
 
 
+@pytest.mark.parametrize(("waits_s", "undone"), [(20, True), (20, False), (31, True)])
+def test_the_harness_shows_that_a_drain_was_too_short_to_be_due(waits_s: float, undone: bool) -> None:
+    it = drained(moved=False, waits_s=waits_s, undone=undone)
+    it.meta["deployment"] = "process"
+    it.expect(LAW, validity=Validity.VALID if waits_s < 30 and undone else Validity.UNKNOWN)
+
+
 def test_a_system_that_did_not_recover_is_unknown() -> None:
     it = loaded()
     it.phase("heal")
