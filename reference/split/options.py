@@ -60,7 +60,7 @@ OPTIONS: Mapping[str, Options] = {
         "append_window": (int, "how many appends to a group may be under way; what comes meanwhile gathers"),
         "call_timeout_ms": (int, "how long a store that leads a group may take to answer before another one is asked"),
         "read_timeout_ms": (int, "how long a store may take to give records before another one is asked"),
-        "member_grace_ms": (int, "how long after its start it knows too few consumers to list those of a group"),
+        "member_grace_ms": (int, "how long after its start, or a slice, it knows too few consumers to list a group's"),
     },
     "nameserver": {**METAS, **LAYOUT, "cluster": (str, "the name of the cluster")},
     "objectstore": {},

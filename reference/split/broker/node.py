@@ -101,9 +101,9 @@ class Broker:
     # Policy
 
     def knows_all_members(self, env: Env) -> bool:
-        """Return whether every client that lives has had the time to say so here. Before that, a list would lack some
-        of them, and two consumers would take one queue."""
-        return env.mono_ns() - self._started_ns >= self._grace_ns
+        """Return whether every client that lives has had the time to say so here, since this broker began or was given
+        a slice. Before that, a list would lack some of them, and two consumers would take one queue."""
+        return env.mono_ns() - max(self._started_ns, self.slices.gained_ns) >= self._grace_ns
 
     # Life
 
@@ -178,7 +178,9 @@ class Broker:
     def _members(self, env: Env, source: str, message: Command) -> None:
         """38: client ids of a group."""
         if not self.knows_all_members(env):
-            raise Refused(Response.SYSTEM_ERROR, "this broker has just started and can't know all consumers yet")
+            raise Refused(
+                Response.SYSTEM_ERROR, "this broker has just started, or got a slice, and can't know all consumers yet"
+            )
         self.clients.members(env, source, message)
 
     def _metadata(self, env: Env, source: str, message: Command) -> None:

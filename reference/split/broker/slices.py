@@ -36,6 +36,7 @@ class Slices:
         closed: Callable[[Env, OwnedSlice], None],
     ) -> None:
         self.owned: dict[int, OwnedSlice] = {}
+        self.gained_ns = 0  # when this broker was given a slice last: the clients of that one begin to come then
         self._name = name
         self._cluster = cluster
         self._groups, self._slices = layout
@@ -65,6 +66,7 @@ class Slices:
                 self._close(env, known)
                 known = None
             if known is None and is_ours:
+                self.gained_ns = env.mono_ns()
                 self._open(env, number, owner)
 
     def close_all(self, env: Env) -> None:

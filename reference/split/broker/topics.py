@@ -14,7 +14,7 @@ from reference.wire.command import Command
 from reference.wire.fields import text, whole
 
 #: Answers by which a meta node refuses a change that another one, or the same one later, may make.
-LATER = (Response.CONTROLLER_NOT_LEADER, Response.SYSTEM_BUSY)
+LATER = (Response.CONTROLLER_NOT_LEADER, Response.SYSTEM_BUSY, Response.METADATA_CONFLICT)
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +27,7 @@ class _Creation:
     queues: int
     deadline_ns: int
     revision: int = -1
-    may_be_made: bool = False  # a request was not answered
+    may_be_made: bool = False  # what became of a request is unknown
 
 
 class Topics:
@@ -61,8 +61,9 @@ class Topics:
         def came(env: Env, answer: Command | None) -> None:
             if creation not in self._creations:
                 return
-            if answer is None or answer.code in LATER or answer.code == Response.METADATA_CONFLICT:
-                creation.may_be_made |= answer is None
+            is_unknown = answer is None or answer.code == Response.SYSTEM_ERROR  # it leads no more
+            if answer is None or is_unknown or answer.code in LATER:
+                creation.may_be_made |= is_unknown
                 self._metas.calls.later(env, RETRY_NS, again)
             elif answer.code == Response.SUCCESS:
                 creation.revision = whole(answer.fields, "revision", 0)
