@@ -106,6 +106,7 @@ class GroupRequests:
         if not self._groups.host.may_propose(group):
             return _busy("as many entries are under way as may be")
         if size and not self._groups.host.has_room(env, size):
+            self._groups.moving.give_way(env, group)
             return _busy("this store's disk is full")
         return None
 

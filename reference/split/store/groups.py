@@ -77,7 +77,7 @@ class Groups:
         self._uploads = parts.uploads(tier)
         self._retention = parts.retention(cluster)
         self._sweeper = parts.sweeper(cluster, tier, number_of(options, "delete_ms", 5000, 0))
-        self._moving = parts.moving(self.host, cluster, metas)
+        self.moving = parts.moving(self.host, cluster, metas)
         self._revision = -1
 
     def start(self, env: Env, disk: int) -> None:
@@ -135,7 +135,7 @@ class Groups:
             if led.leads:
                 self.sealing.consider(env, led, machine, self.now_ms(env, group))
                 self._uploads.consider(env, led, machine)
-                self._moving.consider(env, group)
+                self.moving.consider(env, group)
 
     def clean(self, env: Env) -> None:
         """Let go of what is old or superfluous, and fetch what is lacking."""

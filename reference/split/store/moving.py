@@ -20,6 +20,8 @@ from reference.wire.fields import to_json
 
 #: After how long a report that was not taken is made again.
 RETRY_NS = 200_000_000
+#: So often at most does a store with a full disk have another one lead: all disks may be full.
+GIVE_WAY_NS = 1_000_000_000
 
 
 class Moving:
@@ -29,6 +31,7 @@ class Moving:
         self._host, self._cluster, self._metas = host, cluster, metas
         self._reported: dict[int, int] = {}  # group → index of the newest membership that meta has taken from here
         self._not_before: dict[int, int] = {}  # group → when to report again
+        self._gave_way: dict[int, int] = {}  # group → when its lead was given away for want of room
 
     def consider(self, env: Env, group: int) -> None:
         """Report the members if meta may not know them, and make the next change that is due."""
@@ -52,6 +55,13 @@ class Moving:
         elif goner:
             self._hand_over(env, group, member, wanted)
 
+    def give_way(self, env: Env, group: int) -> None:
+        """Have another member lead a group whose records find no room on this store's disk."""
+        member, now = self._host.member(group), env.mono_ns()
+        if member is not None and now >= self._gave_way.get(group, -GIVE_WAY_NS) + GIVE_WAY_NS:
+            self._gave_way[group] = now
+            self._hand_over(env, group, member, member.members.voters)
+
     def newcomer(self, members: Members, wanted: Sequence[str]) -> str:
         """Return who is to join next, "" for nobody: one at a time."""
         lacking = [name for name in wanted if name not in members.all]
@@ -66,7 +76,7 @@ class Moving:
         return voters[0] if voters and set(wanted) <= set(members.voters) else ""
 
     def _hand_over(self, env: Env, group: int, member: Replica, wanted: Sequence[str]) -> None:
-        """Have another one lead, who can remove this one then: who has most of the log."""
+        """Have another one of these lead, who can remove this one then: who has most of the log."""
         others = [name for name in wanted if name in member.peers and name in member.members.voters]
         if others and not member.is_handing_over:
             best = max(others, key=lambda name: member.peers[name].match)

@@ -299,7 +299,7 @@ def test_who_does_not_lead_names_the_leader_and_who_has_no_replica_says_so(settl
     assert world.ask(outside, ConfirmRequest(group=0, epoch=1)).code == Response.GROUP_MOVED
 
 
-def test_a_full_disk_refuses_appends_and_all_else_goes_on() -> None:
+def test_a_leader_with_a_full_disk_refuses_appends_and_gives_way() -> None:
     world = appended(target=10)
     leader = next(name for name in STORES if world.leads(name))
     disk, write = world.disks[leader], world.disks[leader].write
@@ -318,7 +318,10 @@ def test_a_full_disk_refuses_appends_and_all_else_goes_on() -> None:
     )
     answer = world.ask(leader, request)
     assert answer.code == Response.SYSTEM_BUSY and "full" in answer.remark
-    assert world.ask(leader, ConfirmRequest(group=0, epoch=world.owner.fenced_epoch)).code == 0
+    world.run(1000)
+    other = next(name for name in STORES if world.leads(name))
+    assert other != leader
+    assert world.ask(other, ConfirmRequest(group=0, epoch=world.owner.fenced_epoch)).code == 0
 
 
 @pytest.mark.parametrize("code", [9420, 9421, 9422, 9423, 9424, 9425, 9302, 9303])
