@@ -1,12 +1,13 @@
-"""Which disk this is: a word that the store gave it when it was empty, and the number that meta has given for the word.
+"""Which disk this is: a word that the store gave it when it was empty, the number that meta has given for the word, and
+the cluster that it belongs to.
 
 A disk that was wiped, or that lost what it was sure to hold, is another disk: it gets a new word, so that nobody ever
-counts on it for what the old one had promised (R6).
+counts on it for what the old one had promised (R6). A disk of another cluster is that cluster's: it is left as it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
@@ -19,15 +20,16 @@ NO_NUMBER = 0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The word of a disk, and its number."""
+    """The word of a disk, its number, and the id of its cluster."""
 
     word: str
     number: int = NO_NUMBER
+    cluster: str = ""
 
     @staticmethod
-    def of_new_disk(env: Env) -> Identity:
+    def of_new_disk(env: Env, cluster: str) -> Identity:
         """Return that of a disk that is empty."""
-        return Identity(f"{env.rng.getrandbits(64):016x}")
+        return Identity(f"{env.rng.getrandbits(64):016x}", cluster=cluster)
 
     @staticmethod
     def read(disk: Disk) -> Identity | None:
@@ -39,13 +41,13 @@ class Identity:
             return None
         try:
             row = read_object(content)
-            return Identity(item(row, "word", str), item(row, "number", int))
+            return Identity(item(row, "word", str), item(row, "number", int), item(row, "cluster", str))
         except Malformed:
             return None
 
     def write(self, disk: Disk) -> int:
         """Write it down. Return the token of the sync."""
-        content = to_json({"word": self.word, "number": self.number})
+        content = to_json(asdict(self))
         disk.write(_NEW, 0, _checksum(content) + b" " + content)
         disk.rename(_NEW, _PATH)
         return disk.sync([_PATH, _NEW])

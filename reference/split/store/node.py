@@ -1,7 +1,8 @@
 """A store of the split: it keeps replicas of many groups on one disk, and serves brokers by them.
 
 Its disk has a word, by which meta gives it a number; both stand on the disk, so that a start needs no meta. A disk that
-is empty, that meta takes for another one, or that lacks what it was sure to hold, is wiped and begins as a new one.
+is empty, that meta takes for another one, or that lacks what it was sure to hold, is wiped and begins as a new one. One
+of another cluster is left alone.
 
 Options: ``metas``, ``cluster_id``, ``groups``, ``slices``, ``objectstore``, ``zone``, ``segment_bytes``,
 ``segment_ms``, ``local_bytes``, ``delete_ms``, ``tier_timeout_ms``, ``store_heartbeat_ms``, ``linger_ms``,
@@ -11,6 +12,7 @@ Options: ``metas``, ``cluster_id``, ``groups``, ``slices``, ``objectstore``, ``z
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from chaos import events
@@ -57,7 +59,8 @@ class Store:
         self._group_requests = group_requests
         self.follower = follower(metas)
         self.calls = Calls()
-        self.metas = Metas(self.calls, metas, str(spec.options.get("cluster_id", "")))
+        self.cluster_id = str(spec.options.get("cluster_id", ""))
+        self.metas = Metas(self.calls, metas, self.cluster_id)
         self.joining = Joining(
             self.metas,
             "store",
@@ -68,7 +71,7 @@ class Store:
         self.tier = SegmentTier(
             str(spec.options.get("objectstore", "")), number_of(spec.options, "tier_timeout_ms", 2000)
         )
-        self.identity = Identity("")
+        self.identity = Identity("", cluster=self.cluster_id)
         self.groups: Groups | None = None  # None before the disk has a number
         self._handlers: Mapping[int, Callable[[Env, str, Command], None]] = {}
         self._waiting: dict[int, Callable[[Env], None]] = {}  # sync token → what follows it
@@ -85,8 +88,13 @@ class Store:
             self._begin_anew(env, is_damaged=bool(env.disk.list()))
         else:
             self.identity = known
-            self._open(env)
+            if self.is_ours(known):
+                self._open(env)
         self._end_step(env)
+
+    def is_ours(self, disk: Identity) -> bool:
+        """Policy: whether a disk is of this cluster. Another one's is neither served from nor ever wiped."""
+        return disk.cluster == self.cluster_id
 
     def _open(self, env: Env) -> None:
         """Go on with the disk as it is: at once if it has a number, else when meta has given it one."""
@@ -111,7 +119,7 @@ class Store:
         if is_damaged:
             env.trace(events.Damaged(position=-1))
         self.groups, self._handlers = None, {}
-        self.identity = Identity.of_new_disk(env)
+        self.identity = Identity.of_new_disk(env, self.cluster_id)
         self._waiting = {Identity.forget(env.disk): self._wipe}
 
     def _wipe(self, env: Env) -> None:
@@ -123,7 +131,7 @@ class Store:
         another disk for this store's since then."""
         number = self.joining.number
         if self.identity.number == NO_NUMBER:
-            self.identity = Identity(self.identity.word, number)
+            self.identity = replace(self.identity, number=number)
             self._waiting[self.identity.write(env.disk)] = self._numbered
         elif self.identity.number != number:
             self._begin_anew(env)
@@ -143,7 +151,7 @@ class Store:
         elif message.code == Request.DESCRIBE:
             env.send(source, message.reply(body=to_json(self._describe(env))))
         elif self.groups is None:
-            env.send(source, message.reply(Response.SYSTEM_BUSY, remark="this store has no disk that meta knows yet"))
+            env.send(source, message.reply(Response.SYSTEM_BUSY, remark=self._why_closed()))
         elif message.code == Request.READ_STATE:
             body = to_json(state_of(self.groups, number_in(self.groups, message)))
             env.send(source, message.reply(body=body))
@@ -155,6 +163,11 @@ class Store:
             remark = f"request code {message.code} not supported"
             env.send(source, message.reply(Response.REQUEST_CODE_NOT_SUPPORTED, remark=remark))
         self._end_step(env)
+
+    def _why_closed(self) -> str:
+        if self.is_ours(self.identity):
+            return "this store has no disk that meta knows yet"
+        return f"this store's disk is of cluster {self.identity.cluster!r}, not {self.cluster_id!r}"
 
     def _answered(self, env: Env, source: str, message: Command) -> None:
         if self.tier.message(env, source, message):
