@@ -1,8 +1,7 @@
 """What brokers ask of stores, and stores of one another: each form is written and read here, once.
 
 A request has ``to_command`` for its sender and ``read`` for its receiver; an answer has ``reply`` and ``read``. All
-that is read raises :class:`chaos.node.Malformed` for what can't be. ``map`` is the index of the MEMBERS entry by which
-the sender chose the store, -1 where it knows none.
+that is read raises :class:`chaos.node.Malformed` for what can't be.
 """
 
 from __future__ import annotations
@@ -81,14 +80,13 @@ class FenceRequest:
     """Begin ``epoch`` of a slice in one of its groups, for this incarnation of a broker (its ``life``)."""
 
     group: int
-    map: int = -1
     slice: int
     epoch: int
     broker: str
     life: int
 
     def to_command(self, opaque: int) -> Command:
-        fields = _texts(group=self.group, map=self.map, slice=self.slice, epoch=self.epoch, life=self.life)
+        fields = _texts(group=self.group, slice=self.slice, epoch=self.epoch, life=self.life)
         return Command(code=Request.GROUP_FENCE, opaque=opaque, fields={**fields, "broker": self.broker})
 
     @classmethod
@@ -97,7 +95,6 @@ class FenceRequest:
         fields = message.fields
         return cls(
             group=group_of_request(fields),
-            map=whole(fields, "map", -1),
             slice=natural(fields, "slice", MAX_GROUPS),
             epoch=natural(fields, "epoch"),
             broker=text(fields, "broker"),
@@ -162,7 +159,6 @@ class AppendRequest:
     ``records``, by name; ``crc``: of the records."""
 
     group: int
-    map: int = -1
     epoch: int
     position: int
     crc: int
@@ -170,7 +166,7 @@ class AppendRequest:
     records: bytes
 
     def to_command(self, opaque: int) -> Command:
-        fields = _texts(group=self.group, map=self.map, epoch=self.epoch, position=self.position, crc=self.crc)
+        fields = _texts(group=self.group, epoch=self.epoch, position=self.position, crc=self.crc)
         fields["topics"] = to_json(dict(self.topics)).decode()
         return Command(code=Request.GROUP_APPEND, opaque=opaque, fields=fields, body=self.records)
 
@@ -182,7 +178,6 @@ class AppendRequest:
             raise Malformed(f"an append has 1 to {MAX_APPEND_BYTES} bytes of records, not {len(message.body)}")
         return cls(
             group=group_of_request(fields),
-            map=whole(fields, "map", -1),
             epoch=natural(fields, "epoch"),
             position=natural(fields, "position", MAX_POSITION),
             crc=natural(fields, "crc", 1 << 32),
@@ -224,7 +219,6 @@ class CommitRequest:
     nothing."""
 
     group: int
-    map: int = -1
     epoch: int
     consumer: str
     topic_id: int
@@ -232,7 +226,7 @@ class CommitRequest:
     offset: int
 
     def to_command(self, opaque: int) -> Command:
-        fields = _texts(group=self.group, map=self.map, epoch=self.epoch, topic_id=self.topic_id, number=self.number)
+        fields = _texts(group=self.group, epoch=self.epoch, topic_id=self.topic_id, number=self.number)
         fields |= {"consumer": self.consumer, "offset": str(self.offset)}
         return Command(code=Request.GROUP_COMMIT, opaque=opaque, fields=fields)
 
@@ -242,7 +236,6 @@ class CommitRequest:
         fields = message.fields
         return cls(
             group=group_of_request(fields),
-            map=whole(fields, "map", -1),
             epoch=natural(fields, "epoch"),
             consumer=text(fields, "consumer"),
             topic_id=natural(fields, "topic_id"),
@@ -257,7 +250,8 @@ class CommitRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
     """Give records of a queue from ``offset`` on, at most ``count`` of them, and ``bytes`` unless the first one alone
-    has more. ``tier`` is :data:`ANYWHERE`, :data:`TIER_ONLY` or :data:`LOCAL_ONLY`."""
+    has more. ``tier`` is :data:`ANYWHERE`, :data:`TIER_ONLY` or :data:`LOCAL_ONLY`; ``map`` the index of the MEMBERS
+    entry by which the sender chose the store, -1 where it knows none."""
 
     group: int
     map: int = -1
@@ -316,18 +310,17 @@ class ConfirmRequest:
     """Ask whether this epoch is still the group's newest."""
 
     group: int
-    map: int = -1
     epoch: int
 
     def to_command(self, opaque: int) -> Command:
-        fields = _texts(group=self.group, map=self.map, epoch=self.epoch)
+        fields = _texts(group=self.group, epoch=self.epoch)
         return Command(code=Request.GROUP_CONFIRM, opaque=opaque, fields=fields)
 
     @classmethod
     def read(cls, message: Command) -> Self:
         """Read one. Raises :class:`chaos.node.Malformed`."""
         fields = message.fields
-        return cls(group=group_of_request(fields), map=whole(fields, "map", -1), epoch=natural(fields, "epoch"))
+        return cls(group=group_of_request(fields), epoch=natural(fields, "epoch"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,16 +183,14 @@ class Appends:
         batch.tries += 1
         batch.is_under_way = True
 
-        def request(map_index: int) -> AppendRequest:
-            return AppendRequest(
-                group=self.group,
-                map=map_index,
-                epoch=self.epoch,
-                position=batch.position,
-                crc=batch.crc,
-                topics=batch.topics,
-                records=batch.records,
-            )
+        request = AppendRequest(
+            group=self.group,
+            epoch=self.epoch,
+            position=batch.position,
+            crc=batch.crc,
+            topics=batch.topics,
+            records=batch.records,
+        )
 
         def came(env: Env, outcome: Outcome[AppendAnswer]) -> None:
             if not self._is_closed:

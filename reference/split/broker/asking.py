@@ -42,10 +42,7 @@ class Outcome(Generic[A]):
 
 
 class Stores:
-    """The stores as a broker asks them. A request is made once; who asks makes it again.
-
-    Requests are made by a function of the map: the index of the MEMBERS by which the store was chosen.
-    """
+    """The stores as a broker asks them. A request is made once; who asks makes it again."""
 
     def __init__(self, calls: Calls, cluster: Cluster, *, call_ns: int, read_ns: int) -> None:
         self.calls = calls
@@ -68,7 +65,7 @@ class Stores:
         self,
         env: Env,
         group: int,
-        request: Callable[[int], Request],
+        request: Request,
         read: Callable[[Command], A],
         then: Callable[[Env, Outcome[A]], None],
     ) -> None:
@@ -89,7 +86,7 @@ class Stores:
                 self._doublings[group] = 0
             then(env, self._learn(group, store, outcome or Outcome(), now))
 
-        self.calls.ask(env, store, request(self._map(group)), _reader(read), came, timeout_ns)
+        self.calls.ask(env, store, request, _reader(read), came, timeout_ns)
 
     def _was_silent(self, group: int, store: str, now_ns: int) -> None:
         self._avoided[group] = store, now_ns + AVOID_NS
@@ -123,7 +120,7 @@ class Stores:
         env: Env,
         group: int,
         attempt: int,
-        request: Callable[[int], Request],
+        request: Request,
         read: Callable[[Command], A],
         then: Callable[[Env, Outcome[A]], None],
     ) -> None:
@@ -138,9 +135,10 @@ class Stores:
         def came(env: Env, outcome: Outcome[A] | None) -> None:
             then(env, outcome or Outcome())
 
-        self.calls.ask(env, store, request(self._map(group)), _reader(read), came, self._read_ns)
+        self.calls.ask(env, store, request, _reader(read), came, self._read_ns)
 
-    def _map(self, group: int) -> int:
+    def map_of(self, group: int) -> int:
+        """Return the index of the MEMBERS by which stores are chosen; -1 where none is known."""
         known = self._cluster.group(group)
         return known.index if known is not None else -1
 

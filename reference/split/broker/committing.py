@@ -83,16 +83,14 @@ class Commits:
         consumer, topic_id, number = key
         commit.tries += 1
 
-        def request(map_index: int) -> CommitRequest:
-            return CommitRequest(
-                group=self.group,
-                map=map_index,
-                epoch=self.epoch_of_commits(),
-                consumer=consumer,
-                topic_id=topic_id,
-                number=number,
-                offset=commit.offset,
-            )
+        request = CommitRequest(
+            group=self.group,
+            epoch=self.epoch_of_commits(),
+            consumer=consumer,
+            topic_id=topic_id,
+            number=number,
+            offset=commit.offset,
+        )
 
         def again(env: Env) -> None:
             if not self._is_closed:

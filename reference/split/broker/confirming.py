@@ -60,10 +60,8 @@ class Confirms:
         self._asked, self._gathering = self._asked + self._gathering, []
         self._is_asking = bool(self._asked)
         if self._is_asking:
-            self._stores.ask_leader(env, self.group, self._request, ConfirmAnswer.read, self._came)
-
-    def _request(self, map_index: int) -> ConfirmRequest:
-        return ConfirmRequest(group=self.group, map=map_index, epoch=self.epoch)
+            request = ConfirmRequest(group=self.group, epoch=self.epoch)
+            self._stores.ask_leader(env, self.group, request, ConfirmAnswer.read, self._came)
 
     def _came(self, env: Env, outcome: Outcome[ConfirmAnswer]) -> None:
         if self._is_closed:

@@ -104,10 +104,9 @@ class OwnedSlice:
         """Return up to where each group is acknowledged."""
         return {str(number): group.appends.acknowledged for number, group in sorted(self.groups.items())}
 
-    def request(self, group: int, broker: str) -> Callable[[int], FenceRequest]:
-        """Return the FENCE for a group, by the map."""
-        names = {"slice": self.number, "epoch": self.epoch, "life": self.life}
-        return lambda map_index: FenceRequest(group=group, map=map_index, broker=broker, **names)
+    def request(self, group: int, broker: str) -> FenceRequest:
+        """Return the FENCE for a group."""
+        return FenceRequest(group=group, slice=self.number, epoch=self.epoch, broker=broker, life=self.life)
 
     def opened(self) -> events.SliceOpened:
         """Return the event that it serves from now on."""

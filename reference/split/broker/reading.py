@@ -42,19 +42,18 @@ class Read:
 
     def ask(self, env: Env) -> None:
         """Ask the next store."""
-        self._stores.ask_reader(env, self._queue.group, self._attempt, self._request, self._understand, self._came)
-
-    def _request(self, map_index: int) -> ReadRequest:
-        return ReadRequest(
-            group=self._queue.group,
-            map=map_index,
-            topic_id=self._queue.topic_id,
-            number=self._queue.number,
+        queue = self._queue
+        request = ReadRequest(
+            group=queue.group,
+            map=self._stores.map_of(queue.group),
+            topic_id=queue.topic_id,
+            number=queue.number,
             offset=self._offset,
             count=self._limits[0],
             bytes=self._limits[1],
             tier=self._tier,
         )
+        self._stores.ask_reader(env, queue.group, self._attempt, request, self._understand, self._came)
 
     def _understand(self, message: Command) -> Found:
         """Return the records of an answer. Raises :class:`chaos.node.Malformed` for other ones than those that were
