@@ -80,7 +80,6 @@ class Syncs:
 
     def __init__(self) -> None:
         self.batch = 1
-        self.is_under_way = False
         self._paths: dict[str, None] = {}
         self._groups: dict[int, None] = {}
         self._running: tuple[int, int, list[int]] | None = None  # token, batch, groups
@@ -95,25 +94,30 @@ class Syncs:
         self._groups[group] = None
         return self.batch
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._running is not None
+
     def is_due(self, batch: int) -> bool:
         """Return whether this batch has not ended yet."""
-        return batch >= self.batch or (self._running is not None and batch == self._running[1])
+        return batch >= self.batch or self.token_of(batch) is not None
 
-    def begin(self, env: Env) -> tuple[int, int]:
-        """Begin the batch; return its number, and the token of its sync."""
-        token, batch = env.disk.sync(self._paths), self.batch
-        self._running = (token, batch, list(self._groups))
-        self.is_under_way = True
+    def token_of(self, batch: int) -> int | None:
+        """Return the token of the sync that is under way, if it is that of this batch."""
+        return self._running[0] if self._running is not None and self._running[1] == batch else None
+
+    def begin(self, env: Env) -> None:
+        """Begin the batch."""
+        self._running = (env.disk.sync(self._paths), self.batch, list(self._groups))
         self.batch += 1
         self._paths, self._groups = {}, {}
-        return batch, token
 
     def end(self, token: int) -> tuple[int, list[int]] | None:
         """Return the number of the batch that has ended, and which groups wanted it; None if it is none of theirs."""
         if self._running is None or self._running[0] != token:
             return None
         _, batch, groups = self._running
-        self._running, self.is_under_way = None, False
+        self._running = None
         return batch, groups
 
 

@@ -220,23 +220,23 @@ class Host:
         shared = self._shared
         shared.enter(env)
         syncs = shared.syncs
-        batch = token = None
         if not syncs.is_under_way and (syncs.is_wanted or self.wal.is_dirty):
             self.wal.sync(self._env(_NO_GROUP).disk)
-            batch, token = syncs.begin(env)
-        if shared.messages:
-            self._send_gathered(env, batch, token)
+            syncs.begin(env)
+        self._send_gathered(env)
         if shared.beats:
             for to, frame in shared.beats.take(env, self._mark, self._env(_NO_GROUP).name):
                 env.send(node_of(to), frame)
         shared.timers.arm(env)
 
-    def _send_gathered(self, env: Env, batch: int | None, token: int | None) -> None:
-        """Send the messages that wait for nothing, and those for the batch that begins now: they leave at its end."""
+    def _send_gathered(self, env: Env) -> None:
+        """Send the messages that wait for nothing, and those for the sync that is under way: they leave at its end."""
         messages, own = self._shared.messages, self._env(_NO_GROUP).name
-        for key in [key for key in messages if key[0] in (0, batch)]:
-            for frame in pack_bundles(env, self._mark, own, key[1], messages.pop(key)):
-                env.send(node_of(key[1]), frame, after=token if key[0] else None)
+        for batch, to in list(messages):
+            token = self._shared.syncs.token_of(batch)
+            if not batch or token is not None:
+                for frame in pack_bundles(env, self._mark, own, to, messages.pop((batch, to))):
+                    env.send(node_of(to), frame, after=token)
 
     # Messages
 

@@ -145,3 +145,21 @@ def test_a_store_whose_disk_is_full_refuses_large_entries_and_goes_on_to_vote() 
     world.run(2000)
     assert world.commit(0, "with the full one alone") and world.commit(1, "here too")
     assert disk_of(full) == node.host.disk
+
+
+def test_an_answer_to_what_a_sync_under_way_covers_leaves_at_its_end() -> None:
+    world = Hosts(5, 3, 1)
+    world.run(2000)
+    lead = world.leader(0)
+    follower = next(name for name in world.names() if name != lead)
+    host, env = world.nodes[lead].host, world.envs[lead]
+    tokens = holds_back_syncs(world, follower)
+    assert world.commit(0, "x") and len(tokens) == 1
+    leader, name = host.member(0), replica_on(follower)
+    leader.sender.send_next(host.env_of(env, 0), name, leader.peers[name])  # an append of nothing
+    host.step_over(env)
+    world.run(20)
+    assert leader.peers[name].in_flight
+    world.envs[follower].synced(tokens.pop())
+    world.run(20)
+    assert not leader.peers[name].in_flight
