@@ -22,6 +22,8 @@ _POSITION_BITS = 40
 MAX_GROUPS, MAX_POSITION = 1 << 12, 1 << _POSITION_BITS
 #: So many bytes of records, and of topics, may one append hold.
 MAX_APPEND_BYTES, MAX_TOPICS = 8 << 20, 1 << 12
+#: So many queues does a group hold. Those of deleted topics count.
+MAX_QUEUES = 1 << 17
 #: So many bytes are read of a queue, or of a segment, in one answer.
 MAX_READ_BYTES = 4 << 20
 #: Where a read may take records from: anywhere, the object store alone, or this node's own disk alone.

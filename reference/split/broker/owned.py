@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from chaos import events
 from chaos.node import Env
+from reference.broker.parts import Refused
 from reference.split.broker.appending import Appends
 from reference.split.broker.asking import Stores
 from reference.split.broker.committing import Commits
@@ -14,7 +15,8 @@ from reference.split.broker.confirming import Confirms
 from reference.split.broker.queues import OpenQueue, TailCache
 from reference.split.layout import slice_name
 from reference.split.names import Owner
-from reference.split.requests import FenceAnswer, FenceRequest
+from reference.split.requests import MAX_QUEUES, FenceAnswer, FenceRequest
+from reference.wire.codes import Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +51,13 @@ class OpenGroup:
         self.confirms = parts.confirms(stores, group, epoch, lost, self._trimmed, parts.timeout_ns)
 
     def queue(self, topic_id: int, number: int, rank: int) -> OpenQueue:
-        """Return a queue that lies in this group; it is empty where nothing was ever appended."""
+        """Return a queue that lies in this group; it is empty where nothing was ever appended. Raises
+        :class:`Refused` where the group would refuse its first append, and with that all others."""
         key = topic_id, number
         queue = self._queues.get(key)
         if queue is None:
+            if key not in self._found and len(self._queues) + len(self._found) >= MAX_QUEUES:
+                raise Refused(Response.NO_PERMISSION, f"group {self.group} has no room for more queues")
             queue = OpenQueue(self.group, self._slice, self._epoch, topic_id, number, rank, self._cache)
             if key in self._found:
                 window = self._found.pop(key)

@@ -238,6 +238,14 @@ def test_what_can_not_be_had_is_refused_before_anything_happens() -> None:
     assert world.code(sends[0]) is None
 
 
+def test_a_queue_too_many_is_refused_and_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference.split.broker.owned.MAX_QUEUES", 2)
+    world = opened()
+    first, second, third = world.send(), world.send(queue=1), world.send(queue=2)
+    assert world.code(third) == Response.NO_PERMISSION
+    assert world.code(first) is None and world.code(second) is None
+
+
 # Consumers' offsets
 
 

@@ -66,6 +66,14 @@ def test_offsets_are_dense_in_each_queue() -> None:
     assert (group.maximum(ORDERS), group.maximum((11, 3)), group.maximum((11, 1))) == (3, 1, 0)
 
 
+def test_a_group_that_is_full_of_queues_goes_on_with_those_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reference.split.store.group.MAX_QUEUES", 1)
+    group = fenced()
+    for offset in range(2):
+        assert group.apply(append(1, group.end, ("orders", 0, offset, b"a"))).code == 0
+    assert group.apply(append(1, group.end, ("orders", 1, 0, b"b"))).code == Response.GROUP_OTHER
+
+
 def test_a_consumers_offset_follows_the_epoch_and_never_falls() -> None:
     group = fenced()
     assert group.apply(commit(1, 7)).code == 0
