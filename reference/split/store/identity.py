@@ -65,10 +65,9 @@ def _checksum(content: bytes) -> bytes:
     return b"%08x" % crc32(content)
 
 
-def wipe(disk: Disk) -> None:
-    """Remove all that is on a disk."""
+def wipe(disk: Disk) -> int | None:
+    """Remove all that is on a disk. Return the token of the sync; None for an empty disk."""
     paths = disk.list()
     for path in paths:
         disk.remove(path)
-    if paths:
-        disk.sync(paths)
+    return disk.sync(paths) if paths else None

@@ -123,13 +123,22 @@ class Store:
         self._waiting = {Identity.forget(env.disk): self._wipe}
 
     def _wipe(self, env: Env) -> None:
-        wipe(env.disk)
+        """Have all that was there gone for good before the disk has a name: a crash brings nothing back under it."""
+        token = wipe(env.disk)
+        if token is None:
+            self._name_disk(env)
+        else:
+            self._waiting[token] = self._name_disk
+
+    def _name_disk(self, env: Env) -> None:
         self._waiting[self.identity.write(env.disk)] = self._open
 
     def _joined(self, env: Env) -> None:
         """Take the number that meta has given to the disk's word. Another one than before means that meta has taken
-        another disk for this store's since then."""
+        another disk for this store's since then. While this one is being wiped, the number is of what it was (R6)."""
         number = self.joining.number
+        if self._waiting:
+            return
         if self.identity.number == NO_NUMBER:
             self.identity = replace(self.identity, number=number)
             self._waiting[self.identity.write(env.disk)] = self._numbered

@@ -370,3 +370,24 @@ def test_a_store_of_another_cluster_gets_no_number_and_holds_nothing() -> None:
     fields = {"node": "asker", "kind": "store", "cluster": "other"}
     own = world.ask("meta-0", MetaRequest(Request.META_REGISTER, fields))
     assert own.code == Response.NO_PERMISSION and "'other'" in own.remark
+
+
+def test_a_disk_that_is_being_wiped_takes_no_number_of_what_it_was() -> None:
+    """R6: it would vote as the disk whose entries are gone."""
+    world = StoreWorld(3, target=10)
+    world.run(8000, until=world.all_is_appended)
+    world.crash("meta-0")
+    world.crash("store-2")
+    world.start("store-2")
+    world.run(300)
+    store, env = world.store("store-2"), world.envs["store-2"]
+    assert store.groups is not None and not store.joining.has_joined
+    word, number = store.identity.word, store.identity.number
+    store._begin_anew(env, is_damaged=True)
+    store.joining.number = number
+    store._joined(env)  # meta's answer to the word of before comes now
+    assert store.identity.word != word and store.identity.number == 0
+    assert env.disk.list(), "nothing is removed before the old word is forgotten"
+    world.start("meta-0")
+    world.run(3000)
+    assert store.identity.number > number and store.groups is not None
