@@ -198,7 +198,9 @@ class Snapshots:
         if incoming.index > state.commit:
             content = split_snapshot(bytes(incoming.held))[1]
             if incoming.preparing is None:
+                self.incoming = None  # it is sent again, where there is no room for its files now
                 incoming.preparing = state.machine.prepare(env, content)
+                self.incoming = incoming
                 if incoming.preparing is not None:
                     return None
             head, first = bytes(incoming.held[: incoming.size - len(content)]), incoming.index + 1

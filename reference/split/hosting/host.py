@@ -15,6 +15,7 @@ from reference.raft.members import unpack_members
 from reference.raft.messages import check_cluster, check_numbers, marked
 from reference.raft.options import RaftOptions
 from reference.raft.read_index import Readable
+from reference.raft.state import FOLLOWER
 from reference.raft.state_machine import Proposed
 from reference.raft.storage.wal import REWRITE_BYTES, Wal
 from reference.split.hosting.beats import Beat, Clocks, unpack_beats
@@ -97,8 +98,10 @@ class Host:
 
     def remove(self, env: Env, group: int, term: int) -> None:
         """Delete a replica that was removed in this term. Its own term and its vote are kept, or this term: leaders of
-        earlier ones find nobody here."""
+        earlier ones find nobody here. The outcome of what it proposed, as a leader that was cut off, is unknown."""
         self._shared.enter(env)
+        if self.replicas[group].is_leader:
+            self.replicas[group].roles.become(self._env(group), FOLLOWER, "")
         replica = self.replicas.pop(group)
         if term > replica.term:
             replica.log.set_term(env.disk, term, "")
@@ -164,9 +167,10 @@ class Host:
         return self.wal.has_room(env.disk, size)
 
     def median_wall_ms(self, env: Env, group: int) -> int | None:
-        """Return the median of the wall clocks of a group's voters; None while most of them are unknown (R10)."""
-        nodes = [node_of(name) for name in self.replicas[group].members.voters]
-        return self._clocks.median_ms(env, nodes)
+        """Return the median of the wall clocks of a group's voters; None while most of them are unknown (R10). A store
+        whose old disk and new one are both voters has one clock."""
+        nodes = dict.fromkeys(node_of(name) for name in self.replicas[group].members.voters)
+        return self._clocks.median_ms(env, list(nodes))
 
     # Steps
 

@@ -103,6 +103,28 @@ def test_a_crash_before_the_files_are_durable_leaves_nothing_of_the_snapshot() -
     assert world.machines_of("s3")[0].applied[:40] == [f"v{number}" for number in range(40)]
 
 
+@pytest.mark.parametrize("piece_bytes", [16, 65_536])
+def test_a_snapshot_is_sent_again_once_there_is_room_for_its_files(
+    piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_with_a_snapshot(piece_bytes=piece_bytes)
+    full = True
+
+    def prepare(self: Filed, env: Env, snapshot: bytes) -> int | None:
+        if full:
+            raise Malformed("no room")
+        return prepares(self, env, snapshot)
+
+    prepares = Filed.prepare
+    monkeypatch.setattr(Filed, "prepare", prepare)
+    assert world.change(0, "add", replica_on("s3"))
+    world.run(2000)
+    assert not world.machines_of("s3")[0].applied
+    full = False
+    world.run(3000)
+    assert world.machines_of("s3")[0].applied[:40] == [f"v{number}" for number in range(40)]
+
+
 def test_nothing_is_dropped_from_the_log_while_files_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Filed, "is_safe", False)
     world = Hosts(2, 3, 1, store=FiledStore)

@@ -346,6 +346,16 @@ def test_what_gathers_at_a_leader_that_is_deposed_has_no_known_outcome() -> None
     assert ends == [-1]
 
 
+def test_what_a_leader_proposed_that_learns_of_its_removal_has_no_known_outcome() -> None:
+    world = Hosts(11, 3, 1)
+    world.run(2000)
+    node, ends = world.leader(0), list[int]()
+    world.isolate(node)
+    assert world.propose(0, "never", ends.append, at=node)
+    world.nodes[node].host.remove(world.envs[node], 0, 99)
+    assert ends == [-1]
+
+
 def test_no_more_gathers_than_the_window_holds() -> None:
     world, node, groups = gathered_world(window=3)
     host, ends = world.nodes[node].host, list[int]()
