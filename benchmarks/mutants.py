@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.mutation import systems
+from benchmarks.mutation.systems import System
 from chaos.experiment.reader import load
 from chaos.judging.outcome import judge
 from chaos.verdict import Engine, RunVerdict, Validity
@@ -35,17 +37,16 @@ SEEDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A system with planted bugs. ``folder``: what stands before the names of its experiments."""
+class PlantedBugs:
+    """All planted bugs of a system, and the page that says what finds them."""
 
-    option: str
+    system: System
     planted: Sequence[Planted]
-    folder: str
     page: Path
 
     def scenario(self, planted: Planted) -> str:
         """Return the name of the experiment that shows the mutant."""
-        return self.folder + (planted.scenario or QUICKSTART)
+        return self.system.prefix + (planted.scenario or QUICKSTART)
 
     @property
     def introduction(self) -> str:
@@ -53,7 +54,7 @@ class System:
         return f"""\
 # Planted bugs: which laws find them
 
-Made by `python -m benchmarks.mutants {self.option}--write`: for each
+Made by `python -m benchmarks.mutants{self.system.option} --write`: for each
 [planted bug](../../docs/concepts.md#planted-bugs) the scenario that shows it, the first seed from 1 on with which its
 law finds it, the number of seeds from 1 to {SEEDS} with which that happens, and the other laws that notice.
 
@@ -62,9 +63,9 @@ law finds it, the number of seeds from 1 to {SEEDS} with which that happens, and
 """
 
 
-REFERENCE = System(option="", planted=MUTANTS, folder="", page=PAGE)
-SPLIT = System(option="--system split ", planted=OF_SPLIT, folder="split/", page=PAGE.with_name("split_mutants.md"))
-SYSTEMS = {"reference": REFERENCE, "split": SPLIT}
+REFERENCE = PlantedBugs(system=systems.REFERENCE, planted=MUTANTS, page=PAGE)
+SPLIT = PlantedBugs(system=systems.SPLIT, planted=OF_SPLIT, page=PAGE.with_name("split_mutants.md"))
+BY_SYSTEM = {bugs.system.name: bugs for bugs in (REFERENCE, SPLIT)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +104,14 @@ def attempt(what: tuple[str, str, int]) -> Trial:
     return Trial(mutant=mutant, seed=seed, validity=verdict.validity, laws=broken)
 
 
-def row(planted: Planted, trials: Sequence[Trial], system: System = REFERENCE) -> str:
+def row(planted: Planted, trials: Sequence[Trial], bugs: PlantedBugs = REFERENCE) -> str:
     """One line of the table."""
     found = [trial.seed for trial in trials if planted.law in trial.laws]
     others = sorted({law for trial in trials for law in trial.laws} - {planted.law})
     cells = (
         f"`{planted.name}`",
         planted.law,
-        system.scenario(planted),
+        bugs.scenario(planted),
         str(min(found)) if found else "–",
         f"{len(found)}/{len(trials)}",
         ", ".join(others) or "–",
@@ -119,26 +120,26 @@ def row(planted: Planted, trials: Sequence[Trial], system: System = REFERENCE) -
     return f"| {' | '.join(cells)} |\n"
 
 
-def page(trials: Iterable[Trial], system: System = REFERENCE) -> str:
+def page(trials: Iterable[Trial], bugs: PlantedBugs = REFERENCE) -> str:
     by_mutant: dict[str, list[Trial]] = {}
     for trial in trials:
         by_mutant.setdefault(trial.mutant, []).append(trial)
-    return system.introduction + "".join(row(one, by_mutant[one.name], system) for one in system.planted)
+    return bugs.introduction + "".join(row(one, by_mutant[one.name], bugs) for one in bugs.planted)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
-    parser.add_argument("--system", choices=SYSTEMS, default="reference", help="whose mutants to run (reference)")
+    parser.add_argument("--system", choices=BY_SYSTEM, default="reference", help="whose mutants to run (reference)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"run the seeds 1 to this ({SEEDS})")
     parser.add_argument("--write", action="store_true", help="write the page in benchmarks/results")
     options = parser.parse_args()
-    system = SYSTEMS[options.system]
+    bugs = BY_SYSTEM[options.system]
     seeds = range(1, options.seeds + 1)
-    jobs = [(system.scenario(planted), planted.name, seed) for planted in system.planted for seed in seeds]
+    jobs = [(bugs.scenario(planted), planted.name, seed) for planted in bugs.planted for seed in seeds]
     with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
-        text = page(pool.imap(attempt, jobs), system)
+        text = page(pool.imap(attempt, jobs), bugs)
     if options.write:
-        system.page.write_text(text, "utf-8")
+        bugs.page.write_text(text, "utf-8")
     else:
         print(text, end="")
 

@@ -1,6 +1,6 @@
-"""The mutation score: how many of many small, systematic changes to the reference system the laws and storms find.
+"""The mutation score: how many of many small, systematic changes to a system the laws and storms find.
 
-A *mutant* is the reference system with one change (:mod:`.operators`). Mutants are drawn by a seed
+A *mutant* is a system of ours (:mod:`.systems`) with one change (:mod:`.operators`). Mutants are drawn by a seed
 (:func:`.mutants.draw`), and each runs through the experiment with the seeds 1 to K until it is found. It is *found* by
 
 * a law: the verdict is INVALID;

@@ -1,4 +1,4 @@
-"""Has modules of the reference system loaded with other code: a mutant's, or one that counts its statements.
+"""Has modules of a system loaded with other code: a mutant's, or one that counts its statements.
 
 The changed source goes from memory into the interpreter; nothing is written into the tree. A module must not have been
 imported before.

@@ -178,6 +178,13 @@ def test_limits_and_what_was_found_elsewhere_are_groups_with_reasons_and_count_a
     assert "0.0 %" in lines[3] and "that are not equivalent: 4," in lines[4]
 
 
+def test_the_page_of_each_system_says_how_its_own_score_is_measured() -> None:
+    of_reference, of_split = (page.text(score(), system) for system in (REFERENCE, SPLIT))
+    assert "`python -m benchmarks.mutation --sample N" in of_reference and "all mutants of `reference/`" in of_reference
+    assert "`python -m benchmarks.mutation --system split --sample N" in of_split and "`split/swarm`'s" in of_split
+    assert "--draw 17" in of_reference and "--draw 17" not in of_split, "earlier samples are of the one alone"
+
+
 def score(*fates: Fate, **more: object) -> Score:
     kept = {"fates": fates, "drawn": len(fates), "trivial": 0, "there_are": 9, "draw": 1, "seeds": 2, "commit": "abc"}
     return Score(**{**kept, "experiments": ["swarm"], "code": "0", "skipped": [], **more})  # type: ignore[arg-type]
