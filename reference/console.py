@@ -1,4 +1,4 @@
-"""A client for experiments by hand: looks at a cluster, sends, reads and switches masters, one request at a time.
+"""A client for experiments by hand: looks at a cluster, makes topics, sends, reads and switches masters.
 
 ``NODE_ADDRESSES='NAME=HOST:PORT …' python -m reference.console COMMAND …``. It needs the standard library and the
 nodes' own code only, so it runs in a container of the nodes' image: it is the service ``harness`` of the docker-compose
@@ -63,43 +63,61 @@ class Console:
         description: dict[str, Any] = json.loads(self.ask(node, Command(code=Request.DESCRIBE)).body)
         return description
 
-    def master(self, topic: str) -> str:
-        """Return the broker that takes the topic's messages, as the first name server that answers knows it."""
-        request = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
-        problem = NoAnswer("this cluster has no name server")
-        for node in self._of("nameserver"):
+    def place(self, topic: str, queue: int) -> tuple[str, dict[str, str]]:
+        """Return the broker that has a queue, and what requests call the queue there: a topic's queues are counted
+        through all broker names of its route."""
+        first, route = 0, self._route(topic)
+        masters = {one["brokerName"]: one["brokerAddrs"].get("0", "") for one in route["brokerDatas"]}
+        for found in route["queueDatas"]:
+            name, count = found["brokerName"], int(found["writeQueueNums"])
+            if queue < first + count:
+                if not masters.get(name):
+                    raise NoAnswer(f"nobody serves {name}, which has queue {queue} of {topic}")
+                return masters[name], {"bname": name, "queueId": str(queue - first)}
+            first += count
+        raise NoAnswer(f"{topic} has {first} queues, and no queue {queue}")
+
+    def _route(self, topic: str) -> dict[str, Any]:
+        """Return a topic's route, as the first name server that answers knows it."""
+        return self._first("nameserver", Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic}))[1]
+
+    def _first(self, role: str, message: Command) -> tuple[str, dict[str, Any]]:
+        """Return the first node of a role that does what it is asked, and the JSON of its answer."""
+        problem = NoAnswer(f"this cluster has no {role}")
+        for node in self._of(role):
             try:
-                route = json.loads(self.ask(node, request).body)
+                return node, json.loads(self.ask(node, message).body or b"{}")
             except NoAnswer as error:
                 problem = error
-                continue
-            for broker in route["brokerDatas"]:
-                if "0" in broker["brokerAddrs"]:
-                    return str(broker["brokerAddrs"]["0"])
-            problem = NoAnswer(f"{node} knows no master for {topic}")
         raise problem
 
+    def make_topic(self, topic: str, queues: int) -> str:
+        fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
+        node, _ = self._first("broker", Command(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields))
+        return f"{node} made {topic} with {queues} queues"
+
     def send(self, topic: str, queue: int, text: str) -> str:
+        master, place = self.place(topic, queue)
         fields = {
             "producerGroup": "by-hand",
             "topic": topic,
-            "queueId": str(queue),
+            **place,
             "defaultTopic": "TBW102",
             "defaultTopicQueueNums": "4",
             "sysFlag": "0",
             "bornTimestamp": "0",
             "flag": "0",
         }
-        master = self.master(topic)
         answer = self.ask(master, Command(code=Request.SEND_MESSAGE, fields=fields, body=text.encode()))
         return f"{master} has it at offset {answer.fields['queueOffset']}"
 
     def read(self, topic: str, queue: int, offset: int) -> list[str]:
         """Return the messages from this offset on, as ``OFFSET TEXT``; at most :data:`PULLED`."""
+        master, place = self.place(topic, queue)
         fields = {
             "consumerGroup": "by-hand",
             "topic": topic,
-            "queueId": str(queue),
+            **place,
             "queueOffset": str(offset),
             "maxMsgNums": str(PULLED),
             "sysFlag": "0",
@@ -107,7 +125,7 @@ class Console:
             "suspendTimeoutMillis": "0",
             "subVersion": "0",
         }
-        answer = self.ask(self.master(topic), Command(code=Request.PULL_MESSAGE, fields=fields))
+        answer = self.ask(master, Command(code=Request.PULL_MESSAGE, fields=fields))
         found = records.decode_all(answer.body)
         return [f"{record.offset} {record.body.decode('utf-8', 'replace')}" for record in found]
 
@@ -155,10 +173,18 @@ def state(console: Console) -> list[str]:
 def _words(description: Mapping[str, Any]) -> list[str]:
     words = [str(description["role"])] if "role" in description else []
     words += [f"{name} {description[name]}" for name in ("term", "epoch", "confirm") if name in description]
-    if description.get("role") == "leader":
-        for name, group in description["groups"].items():
+    groups = description.get("groups", {})
+    if description.get("role") == "leader" and "owners" not in description:
+        for name, group in groups.items():
             in_sync = ", ".join(sorted(group.get("set", ())))
             words.append(f"{name}: master {group.get('master') or 'none'}, in sync {in_sync or 'none'}")
+    if "disk" in description:
+        leads = sum(group["role"] == "leader" for group in groups.values())
+        words.append(f"disk {description['disk']}; {len(groups)} groups, of which it leads {leads}")
+    words += [f"{name}: {one['state']}, epoch {one['epoch']}" for name, one in description.get("slices", {}).items()]
+    if description.get("role") == "leader":
+        owners = description.get("owners", {}).items()
+        words += [f"{name}: {one['broker'] or 'nobody'}, epoch {one['epoch']}" for name, one in owners]
     return words
 
 
@@ -166,6 +192,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="harness", description="Look at the cluster and use it, by console.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("state", help="what each node says of itself")
+    topic = commands.add_parser("topic", help="make a topic")
+    topic.add_argument("topic")
+    topic.add_argument("queues", type=int)
     send = commands.add_parser("send", help="append a message to a queue")
     read = commands.add_parser("read", help="read messages of a queue, from an offset on")
     for each in (send, read):
@@ -181,6 +210,8 @@ def main() -> None:
         sys.exit(str(error))
     try:
         match arguments.command:
+            case "topic":
+                print(console.make_topic(arguments.topic, arguments.queues))
             case "send":
                 print(console.send(arguments.topic, arguments.queue, arguments.text))
             case "read":

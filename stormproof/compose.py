@@ -19,7 +19,7 @@ from chaos.machines.docker.engine import IMAGE, NODE
 from chaos.machines.docker.node import INSIDE, PORT
 from chaos.node import NodeSpec
 from chaos.shell.connections import PING
-from chaos.shell.environment import ADDRESSES, DISK, EXPOSED, MUTANT, TOKEN, text_of, variable
+from chaos.shell.environment import ADDRESSES, DISK, EXPOSED, MUTANT, NO_DISK, TOKEN, text_of, variable
 
 #: Of a service: the experiment whose system it belongs to; the node's part in it.
 EXPERIMENT, ROLE = "stormproof.compose", "stormproof.role"
@@ -32,8 +32,8 @@ _BARE = re.compile(r"0|[1-9]\d*|[A-Za-z/][\w./=:-]*( [\w./=:-]+)*", re.ASCII)
 _NO_TEXT = re.compile(r"true|false|yes|no|on|off|null|y|n|.*:( .*)?", re.IGNORECASE)
 
 HEAD = """\
-# {name}: its servers in containers, for experiments by hand. To change it, change the experiment or the command
-# that made it, and run that again:
+# {name}: its servers in containers, for experiments by hand. To change it, change the experiment or
+# the command that made it, and run that again:
 #   {command}
 #
 #   stormproof image                             once: build the image of the nodes
@@ -41,12 +41,9 @@ HEAD = """\
 #   docker compose ps                            healthy: the node answers
 #   docker compose down -v                       -v: remove the disks, too
 #
-# To look at the cluster and to use it (`state`, `send`, `read`, `switch`; --help says more):
+# To look at the cluster and to use it (--help says more):
 #
-#   docker compose run --rm harness state
-#   docker compose run --rm harness send {topic} 0 hello
-#   docker compose run --rm harness read {topic} 0 0
-#   docker compose run --rm harness switch broker-1
+{by_hand}
 #
 # To break it: a kill loses what was not synced, and `start` brings the node back; `unpause` lets a paused node go on.
 # The last command runs as root, which no node does; broker-0 then gets nothing from broker-1:
@@ -62,6 +59,9 @@ HEAD = """\
 #
 # Clients of RocketMQ's protocol find the cluster through its name server at {nameserver}.
 """
+#: What a cluster with controllers is asked by hand, and one with compute and storage apart: it begins without topics.
+SWITCHED = ("state", "send {topic} 0 hello", "read {topic} 0 0", "switch broker-1")
+APART = ("state", "topic {topic} 4", "send {topic} 0 hello", "read {topic} 0 0")
 NODES = """
 # Every node: its image, and what it may do.
 x-node: &node
@@ -93,9 +93,11 @@ SERVICE = """\
   {name}:
     <<: *node
     command: [{package}, {role}, {name}]
-    environment: {environment}
+    environment:{environment}
     labels: {{{labels}}}
     ports: ["{published}:{port}"]
+"""
+VOLUME = """\
     volumes: ["{name}:{disk}"]
 """
 HARNESS = """\
@@ -127,14 +129,14 @@ def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
     """
     exposed = dict(_exposed(cluster.nodes))
     nameservers = [exposed[node.name] for node in cluster.nodes if node.role == "nameserver"]
-    own = _labels({EXPERIMENT: name})
+    own, disks = _labels({EXPERIMENT: name}), [node.name for node in cluster.nodes if node.disk]
     options = {node.name: _options(node) for node in cluster.nodes}
     shared = dict(_shared(cluster.nodes, options))
     parts = [
         HEAD.format(
             name=name,
             command=" ".join(command.splitlines()),
-            topic=" ".join(shlex.quote(topic).splitlines()),
+            by_hand=_by_hand(cluster.nodes, " ".join(shlex.quote(topic).splitlines())),
             image=IMAGE,
             package=cluster.nodes[0].package,
             nameserver=", ".join(nameservers) or "none",
@@ -143,9 +145,15 @@ def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
         NODES.format(image=IMAGE, port=PORT, ping=PING.decode()),
         *(_service(name, node, exposed[node.name], options[node.name], shared) for node in cluster.nodes),
         HARNESS.format(labels=own),
-        TAIL.format(labels=own, volumes="\n".join(f"  {node.name}: {{labels: {{{own}}}}}" for node in cluster.nodes)),
+        TAIL.format(labels=own, volumes="\n".join(f"  {name}: {{labels: {{{own}}}}}" for name in disks)),
     ]
     return "".join(parts)
+
+
+def _by_hand(nodes: Sequence[NodeSpec], topic: str) -> str:
+    """Return lines with what to ask the cluster."""
+    commands = SWITCHED if any(node.role == "controller" for node in nodes) else APART
+    return "\n".join(f"#   docker compose run --rm harness {one.format(topic=topic)}" for one in commands)
 
 
 def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
@@ -160,7 +168,7 @@ def _exposed(nodes: Sequence[NodeSpec]) -> Iterator[tuple[str, str]]:
 
 def _options(node: NodeSpec) -> dict[str, str]:
     """Return a node's own variables."""
-    found = {MUTANT: node.mutant} if node.mutant else {}
+    found = ({MUTANT: node.mutant} if node.mutant else {}) | ({} if node.disk else {DISK: NO_DISK})
     for option, value in node.options.items():
         try:
             found[variable(option)] = text_of(value)
@@ -199,16 +207,16 @@ def _service(
     same = shared.get(node.role, {})
     anchor = f"*{node.role}s" if same else "*cluster"
     own = _lines({option: text for option, text in options.items() if option not in same})
-    return SERVICE.format(
+    service = SERVICE.format(
         name=node.name,
         package=node.package,
         role=node.role,
-        environment="".join(f"\n      {line}" for line in (f"<<: {anchor}", *own)) if own else anchor,
+        environment="".join(f"\n      {line}" for line in (f"<<: {anchor}", *own)) if own else f" {anchor}",
         labels=_labels({EXPERIMENT: name, NODE: node.name, ROLE: node.role}),
         published=published,
         port=PORT,
-        disk=f"{INSIDE}/disk",
     )
+    return service + (VOLUME.format(name=node.name, disk=f"{INSIDE}/disk") if node.disk else "")
 
 
 def _lines(variables: Mapping[str, str]) -> list[str]:

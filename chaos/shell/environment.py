@@ -20,6 +20,8 @@ from chaos.node import NodeSpec
 from chaos.shell.launch import Launch
 
 PREFIX = "NODE_"
+#: Instead of a folder: the node has no disk.
+NO_DISK = "none"
 #: The variables that every node knows, whatever its role.
 ADDRESSES, EXPOSED, FOREIGN, DISK, TRACE, SEED, MUTANT, TOKEN = (
     f"{PREFIX}{name}" for name in ("ADDRESSES", "EXPOSED", "FOREIGN", "DISK", "TRACE", "SEED", "MUTANT", "TOKEN")
@@ -28,7 +30,7 @@ COMMON: Mapping[str, str] = {
     ADDRESSES: "NAME=HOST:PORT of every node of the cluster, this one included",
     EXPOSED: "NAME=HOST:PORT, where clients reach the nodes; without it, as above",
     FOREIGN: "HOST:PORT of each program of others that the node sends something unasked, as brokers of RocketMQ",
-    DISK: "the folder that holds the node's files",
+    DISK: "the folder that holds the node's files; `none` for a node that keeps nothing on a disk",
     TRACE: "the file that gets the node's trace; without it, none",
     SEED: "seeds the node's random numbers; 0 unless given",
     TOKEN: "a secret of the cluster: who can't show it is served as a client only; without it, nobody needs to",
@@ -69,9 +71,9 @@ def launch_in(package: str, options: Options, words: Sequence[str], environ: Map
         raise ValueError(f"{ADDRESSES} has no address of {name}, only of {', '.join(addresses)}")
     if not environ.get(DISK):
         raise ValueError(f"{DISK} is missing: {COMMON[DISK]}")
-    found = _options(role, options[role], environ)
+    found, mutant, disk = _options(role, options[role], environ), environ.get(MUTANT, ""), environ[DISK] != NO_DISK
     return Launch(
-        spec=NodeSpec(name=name, role=role, package=package, options=found, mutant=environ.get(MUTANT, "")),
+        spec=NodeSpec(name=name, role=role, package=package, options=found, mutant=mutant, disk=disk),
         nodes=tuple(addresses),
         incarnation=0,
         seed=_number(SEED, environ.get(SEED, "0")),

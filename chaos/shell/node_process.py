@@ -75,7 +75,7 @@ class Shell:
     async def run(self) -> None:
         launch = self.launch
         self.loop = asyncio.get_running_loop()
-        self.disk = self._open_disk()
+        self.disk = self._open_disk() if launch.spec.disk else None
         self.connections = Connections(
             launch,
             self._codec,
@@ -91,7 +91,7 @@ class Shell:
             name=launch.spec.name,
             incarnation=launch.incarnation,
             rng=Random(f"{launch.seed}/{launch.spec.name}/{launch.incarnation}"),
-            disk=self.disk if launch.spec.disk else NoDisk(),
+            disk=self.disk or NoDisk(),
             clock=self.clocks,
         )
         self.loop.add_signal_handler(signal.SIGTERM, self.end)
@@ -181,8 +181,9 @@ class Shell:
 
     def end(self) -> None:
         """End in good order: no step is taken any more, and all that the node has written becomes durable."""
-        self.disk.sync_all()
-        self.disk.close()
+        if self.disk is not None:
+            self.disk.sync_all()
+            self.disk.close()
         sys.stdout.flush()
         os._exit(0)
 

@@ -9,6 +9,7 @@ import click
 
 from chaos.driver import promising
 from chaos.errors import BadInput
+from stormproof import shipped
 from stormproof.commands import _console
 from stormproof.commands._options import ExperimentFile
 
@@ -23,7 +24,7 @@ def compose(file: Path, mutant: str) -> None:
 
     experiment = load(file, deployment="docker", mutant=mutant)
     driver = promising(experiment.system.build(), experiment.profile)
-    words = ["stormproof", "compose", file.as_posix(), *(["--bug", mutant] if mutant else [])]
+    words = ["stormproof", "compose", shipped.word_for(file), *(["--bug", mutant] if mutant else [])]
     cluster = driver.cluster(mutant)
     if programs := [node.name for node in cluster.nodes if node.program is not None]:
         raise BadInput(f"node {programs[0]} is a program of others: write the compose file of its system by hand")

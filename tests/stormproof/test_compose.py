@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,16 @@ from chaos.node import NodeSpec
 from chaos.shell.environment import launch_in
 from chaos.shell.launch import Launch
 from reference.options import OPTIONS
+from reference.split.options import OPTIONS as SPLIT_OPTIONS
 from stormproof import cli
-from stormproof.shipped import of_reference
+from stormproof.shipped import experiments, of_reference
 from tests.stormproof.test_up import send_and_read_back
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
 HEALTHY_S = 120
 COMPOSES = {"v1": ["docker-compose"], "v2": ["docker", "compose"]}
+SPLIT = experiments(ROOT)["split/quickstart"]
 #: What was sent by hand.
 WORDS = "grüße; $HOME 'x'"
 
@@ -74,7 +76,8 @@ def launches(content: dict[str, Any]) -> dict[str, Launch]:
         if name != "harness":
             package, *words = service["command"]
             environ = {key: str(value).replace("$$", "$") for key, value in service["environment"].items()}
-            found[name] = launch_in(package, OPTIONS, words, environ)
+            options = OPTIONS if package == "reference" else SPLIT_OPTIONS
+            found[name] = launch_in(package, options, words, environ)
     return found
 
 
@@ -102,13 +105,17 @@ def test_every_node_is_told_what_it_would_be_told_elsewhere() -> None:
     [
         pytest.param(path, marks=pytest.mark.full if number % 4 else (), id=path.stem)
         for number, path in enumerate(of_reference().values())
-    ],
+    ]
+    + [pytest.param(SPLIT, id="split")],
 )
 def test_each_example_has_such_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content, nodes = printed(capsys, str(example)), cluster_of(example)
     assert [launch.spec for launch in launches(content).values()] == list(nodes)
     names = [node.name for node in nodes]
-    assert list(content["services"]) == [*names, "harness"] and list(content["volumes"]) == names
+    assert list(content["services"]) == [*names, "harness"]
+    assert list(content["volumes"]) == [node.name for node in nodes if node.disk]
+    mounted = [name for name, service in content["services"].items() if "volumes" in service]
+    assert mounted == list(content["volumes"])
 
 
 def test_a_mutant_is_told_to_each_node(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,17 +152,17 @@ def test_a_topic_is_no_command_for_who_copies_a_line_and_no_line_of_the_file(
     assert "broker-0" in YAML(typ="safe", pure=True).load(text)["services"]
 
 
-@pytest.fixture(params=COMPOSES)
-def compose(request: pytest.FixtureRequest, engine: Any) -> Iterator[list[str]]:
+@contextmanager
+def up(version: str, file: Path) -> Iterator[list[str]]:
     """The command of one version, with a cluster that is up; it is taken down at the end."""
-    command = COMPOSES[request.param]
+    command = COMPOSES[version]
     if shutil.which(command[0]) is None or subprocess.run([*command, "version"], capture_output=True).returncode:
         pytest.skip(f"`{' '.join(command)}` is not there (CONTRIBUTING.md tells where it is looked for)")
     for port in (10911, 9876, 19876):
         with closing(socket.socket()) as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 pytest.skip(f"port {port}, which the file publishes, is taken")
-    words = [*command, "-p", f"stormproof-{os.getpid()}", "-f", str(FILE)]
+    words = [*command, "-p", f"stormproof-{os.getpid()}", "-f", str(file)]
     try:
         subprocess.run([*words, "up", "-d"], check=True, capture_output=True, timeout=120)
         yield words
@@ -167,6 +174,12 @@ def compose(request: pytest.FixtureRequest, engine: Any) -> Iterator[list[str]]:
         assert left.stdout == ""
 
 
+@pytest.fixture(params=COMPOSES)
+def compose(request: pytest.FixtureRequest, engine: Any) -> Iterator[list[str]]:
+    with up(request.param, FILE) as words:
+        yield words
+
+
 def by_hand(compose: list[str], *words: str) -> str:
     done = subprocess.run(
         [*compose, "run", "--rm", "-T", "harness", *words], capture_output=True, text=True, timeout=60
@@ -175,16 +188,22 @@ def by_hand(compose: list[str], *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.docker
-def test_up_produce_consume_switch_kill_down(compose: list[str], engine: Any) -> None:
+def wait_until_healthy(compose: list[str], engine: Any, nodes: int) -> float:
+    """Return until when to wait for what comes next."""
     containers = engine.containers.list(filters={"label": [f"com.docker.compose.project={compose[-3]}"]})
-    assert len(containers) == 8
+    assert len(containers) == nodes
     deadline_s = time.monotonic() + HEALTHY_S
     while not all(container.attrs["State"]["Health"]["Status"] == "healthy" for container in containers):
         assert time.monotonic() < deadline_s, [container.logs() for container in containers]
         time.sleep(0.2)
         for container in containers:
             container.reload()
+    return deadline_s
+
+
+@pytest.mark.docker
+def test_up_produce_consume_switch_kill_down(compose: list[str], engine: Any) -> None:
+    deadline_s = wait_until_healthy(compose, engine, 8)
     while "in sync broker-0, broker-1, broker-2" not in (state := by_hand(compose, "state")):
         assert time.monotonic() < deadline_s, state
     assert "at offset 0" in by_hand(compose, "send", "storm", "0", WORDS)
@@ -197,6 +216,31 @@ def test_up_produce_consume_switch_kill_down(compose: list[str], engine: Any) ->
     while f"{master:<14} slave; epoch 2" not in (state := by_hand(compose, "state")):
         assert time.monotonic() < deadline_s + 30, state
     send_and_read_back({name: f"127.0.0.1:{port}" for name, port in published().items()})
+
+
+@pytest.mark.full
+@pytest.mark.docker
+@pytest.mark.parametrize("version", COMPOSES)
+def test_compute_and_storage_apart_are_used_by_hand(
+    version: str, engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "docker-compose.yml"
+    assert cli._run(["compose", str(SPLIT)]) == 0
+    file.write_text(capsys.readouterr().out)
+    with up(version, file) as compose:
+        deadline_s = wait_until_healthy(compose, engine, 10)
+        while (state := by_hand(compose, "state")).count(": open, epoch ") < 2:
+            assert time.monotonic() < deadline_s, state
+        assert "made storm with 4 queues" in by_hand(compose, "topic", "storm", "4")
+        for queue in "0123":
+            assert "at offset 0" in by_hand(compose, "send", "storm", queue, f"{WORDS}{queue}")
+        owner = re.search(r"slice-0: (broker-\d)", state)[1]
+        subprocess.run([*compose, "kill", owner], check=True, capture_output=True, timeout=60)
+        while f"slice-0: {owner}" in (state := by_hand(compose, "state")):
+            assert time.monotonic() < deadline_s + 30, state
+        assert [by_hand(compose, "read", "storm", queue, "0") for queue in "0123"] == [
+            f"0 {WORDS}{queue}\n" for queue in "0123"
+        ]
 
 
 def published() -> dict[str, str]:

@@ -57,6 +57,7 @@ def test_all_that_can_be_said() -> None:
     assert (full.disk, full.trace, full.seed, dict(full.exposed)) == ("/disk", "t", 5, {"a": "h:7"})
     assert full.foreign == ("h:1", "h:2")
     assert full.nodes == ("a", "b") and full.address_of("b") == ("[::1]", 2) and full.listens == ("0.0.0.0", 1)
+    assert full.spec.disk and not launch({"NODE_DISK": "none"}).spec.disk
     assert replace(full, addresses={"a": "127.0.0.3:5"}).listens == ("127.0.0.3", 5), "only this machine reaches it"
 
 
