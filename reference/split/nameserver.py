@@ -14,7 +14,7 @@ from typing import Any
 from chaos.node import Env, NodeSpec
 from reference.metadata.follower import NOTHING
 from reference.routing import Place, RouteServer
-from reference.split.layout import numbers_in, slice_name
+from reference.split.layout import count_in, slice_name
 from reference.split.names import Owner
 from reference.split.options import layout_of, names_of
 from reference.split.view import ClusterFollower
@@ -62,7 +62,7 @@ class NameServer(RouteServer):
             return {}
         layout = self._groups, self._slices
         counts = {
-            slice_name(number): len(numbers_in(number, known.id, known.queues, *layout)) for number in range(layout[1])
+            slice_name(number): count_in(number, known.id, known.queues, *layout) for number in range(self._slices)
         }
         return {name: self._queues(count) for name, count in counts.items() if count}
 

@@ -13,7 +13,7 @@ from reference.broker.parts import Refused
 from reference.split.broker.asking import Outcome
 from reference.split.broker.owned import GroupParts, OpenGroup, OwnedSlice
 from reference.split.broker.queues import OpenQueue
-from reference.split.layout import group_of, groups_in, number_at, numbers_in, slice_name, slice_number
+from reference.split.layout import count_in, group_of, groups_in, number_at, slice_name, slice_number
 from reference.split.names import Owner
 from reference.split.requests import FenceAnswer
 from reference.split.view import Cluster
@@ -158,7 +158,7 @@ class Slices:
         if name:
             return slice_number(name, self._slices)
         layout = self._groups, self._slices
-        having = [one for one in range(self._slices) if 0 <= rank < len(numbers_in(one, topic_id, queues, *layout))]
+        having = [one for one in range(self._slices) if 0 <= rank < count_in(one, topic_id, queues, *layout)]
         if len(having) != 1:
             names = ", ".join(slice_name(one) for one in having[:4]) or "no slice"
             remark = f"name the slice in {' or '.join(keys)}: {names} of this topic have a queue {rank}"
