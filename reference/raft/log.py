@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from chaos.node import Disk, Env, Malformed
@@ -27,8 +27,7 @@ LARGE_BYTES = 65_536
 SMALL_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry of the log; empty ``data`` is the no-op with which a leader begins its term."""
 
     term: int

@@ -176,21 +176,24 @@ class Raft(RaftState):
 
     def take(self, env: Env, source: str, code: int, fields: Mapping[str, int], body: bytes) -> None:
         """Take a message of a member that is known, by the numbers in it."""
-        handler = {
-            Request.RAFT_PRE_VOTE: self.election.on_pre_vote,
-            Request.RAFT_VOTE: self.election.on_vote,
-            Request.RAFT_APPEND: self.following.on_append,
-            Request.RAFT_SNAPSHOT: self._on_snapshot,
-            Request.RAFT_READ: self.reads.on_question,
-            Request.RAFT_TIMEOUT_NOW: self.handover.on_timeout_now,
-        }[Request(code)]
         term = fields["term"]
         if "answer" in fields:
             if term > self.term and "pre" not in fields:
                 self.roles.follow(env, term, "")
             self._on_answer(env, source, code, fields)
+        elif code == Request.RAFT_APPEND:  # most are
+            self.following.on_append(env, source, fields, body)
         else:
-            handler(env, source, fields, body)
+            self._take_rare(env, source, code, fields, body)
+
+    def _take_rare(self, env: Env, source: str, code: int, fields: Mapping[str, int], body: bytes) -> None:
+        {
+            Request.RAFT_PRE_VOTE: self.election.on_pre_vote,
+            Request.RAFT_VOTE: self.election.on_vote,
+            Request.RAFT_SNAPSHOT: self._on_snapshot,
+            Request.RAFT_READ: self.reads.on_question,
+            Request.RAFT_TIMEOUT_NOW: self.handover.on_timeout_now,
+        }[Request(code)](env, source, fields, body)
 
     def _is_known(self, source: str) -> bool:
         """Members of the beginning are heard even when they are none now: they may not know it, and we may not know

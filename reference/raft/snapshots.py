@@ -116,8 +116,11 @@ class Snapshots:
         self._compact(env, making.index, bytes(making.made))
 
     def _compact(self, env: Env, index: int, snapshot: bytes) -> None:
-        self._state.log.compact(env.disk, index, snapshot)
-        self._state.log.sync(env.disk)
+        """Begin the log at a snapshot; where the disk has no room for it, the entries stay for now."""
+        log = self._state.log
+        if log.has_room(env.disk, len(snapshot)):
+            log.compact(env.disk, index, snapshot)
+            log.sync(env.disk)
 
     def is_prepared(self, token: int) -> bool:
         """Return whether this sync was that of the files that the leader's snapshot needs."""
@@ -193,25 +196,26 @@ class Snapshots:
 
     def _install(self, env: Env, incoming: Incoming) -> int | None:
         """Begin again at this snapshot, unless more than that has been committed meanwhile. Returns its last entry;
-        None while files that it needs are not on the disk."""
+        None while files that it needs are not on the disk, or where there is no room."""
         state, log = self._state, self._state.log
+        self.incoming = None  # it is sent again where there is no room for it
         if incoming.index > state.commit:
             content = split_snapshot(bytes(incoming.held))[1]
             if incoming.preparing is None:
-                self.incoming = None  # it is sent again, where there is no room for its files now
                 incoming.preparing = state.machine.prepare(env, content)
-                self.incoming = incoming
                 if incoming.preparing is not None:
+                    self.incoming = incoming
                     return None
             head, first = bytes(incoming.held[: incoming.size - len(content)]), incoming.index + 1
-            last, term = log.last, log.term_at(first)
-            log.install(env.disk, incoming.index, incoming.term, head + state.machine.kept(content))
+            snapshot, last, term = head + state.machine.kept(content), log.last, log.term_at(first)
+            if not log.has_room(env.disk, len(snapshot)):
+                return None
+            log.install(env.disk, incoming.index, incoming.term, snapshot)
             if log.last < last:
                 env.trace(events.EntriesCut(position=first, epoch=term, last=last))
             state.commit = state.applied = incoming.index
             self.restore(env)
             log.sync(env.disk)
-        self.incoming = None
         return incoming.index
 
     def restore(self, env: Env) -> None:

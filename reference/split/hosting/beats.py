@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from chaos.node import Env, Malformed
 from reference.split.hosting.bundles import header
@@ -22,8 +22,7 @@ _BEAT = struct.Struct(">IQQQ")  # group, term, round, commit index or whether it
 _MS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """A leader's word in one group, or the answer to it: then ``value`` is 1 if the leader was renewed, and 0 with the
     receiver's own term otherwise. A leader gives up to where the follower may commit."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from chaos.node import Env, Malformed
 from reference.raft.messages import NAMES
@@ -19,8 +19,7 @@ _PLACES = {name: place for place, name in enumerate(NAMES)}
 MAX_BUNDLE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMessage:
+class GroupMessage(NamedTuple):
     """A message of Raft's from one replica of a group to another: its numbers, and flags among them."""
 
     group: int

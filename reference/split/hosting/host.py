@@ -1,7 +1,8 @@
 """Replicas of many Raft groups on one node: one file, one sync, one timer, and one frame to each other node.
 
-Each step of the node calls one of the methods of :class:`Host`, and :meth:`Host.step_over` at its end: then leaves what
-the groups have gathered meanwhile. Messages carry the disks of both ends, and those for another disk are dropped (R6).
+Each step of the node calls one of the methods of :class:`Host`, and :meth:`Host.step_over` at its end: then, or once a
+round of steps is over, leaves what the groups have gathered meanwhile. Messages carry the disks of both ends, and those
+for another disk are dropped (R6).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from reference.wire.command import Command
 KEPT_BYTES = 256 * 1024
 #: Stands for the file itself where a group does.
 _NO_GROUP = -1
+#: Ends a round: what the steps that were due at one moment have gathered leaves.
+ROUND_TIMER = "raft.round"
 
 
 class Host:
@@ -44,6 +47,7 @@ class Host:
         *,
         rewrite_bytes: int = REWRITE_BYTES,
         linger_ms: int = 0,
+        in_rounds: bool = False,
         replica: type[Replica] = Replica,
         policy: type[ReplicaPolicy] = ReplicaPolicy,
         wal: type[Wal] = Wal,
@@ -57,6 +61,7 @@ class Host:
         self._clocks = Clocks()
         self._mark = marked(options.cluster_id)
         self._gathering = Gathering(linger_ms, self._log)
+        self._in_rounds, self._waits = in_rounds, False
         self._synced: dict[int, int] = {}  # group → its last durable entry, as traced
 
     def _open_log(self, group: int) -> RaftLog:
@@ -176,8 +181,11 @@ class Host:
 
     def timer(self, env: Env, name: str) -> bool:
         """Take a timer; False if it is none of the groups'."""
+        if name == ROUND_TIMER:
+            self._waits = False
+            self._leave(env)
         if name != GROUPS_TIMER:
-            return False
+            return name == ROUND_TIMER
         self._shared.enter(env)
         for group, its in self._shared.timers.take_due(env.mono_ns()):
             if group in self.replicas:
@@ -220,25 +228,47 @@ class Host:
                     replica.closed(self._env(group), name)
 
     def step_over(self, env: Env) -> None:
-        """End a step: send what the groups have gathered, begin one sync for all of them, set one timer."""
+        """End a step: have what the groups have gathered leave, and set one timer. In rounds it waits for the steps
+        that are due by now, too: under load that is far fewer frames and syncs, each of which costs more than an
+        entry."""
+        self._shared.enter(env)
+        if not self._in_rounds:
+            self._leave(env)
+        elif not self._waits and self._has_gathered():
+            self._waits = True
+            env.set_timer(ROUND_TIMER, 0)
+        self._shared.timers.arm(env)
+
+    def _may_sync(self) -> bool:
+        syncs = self._shared.syncs
+        return not syncs.is_under_way and (syncs.is_wanted or self.wal.is_dirty)
+
+    def _has_gathered(self) -> bool:
+        """Return whether anything can leave now. Messages that wait for the sync that follows the present one can't."""
+        shared = self._shared
+        return bool(shared.beats) or self._may_sync() or any(self._leaves(batch) for batch, _ in shared.messages)
+
+    def _leaves(self, batch: int) -> bool:
+        return not batch or self._shared.syncs.token_of(batch) is not None
+
+    def _leave(self, env: Env) -> None:
+        """Send what the groups have gathered, and begin one sync for all of them."""
         shared = self._shared
         shared.enter(env)
-        syncs = shared.syncs
-        if not syncs.is_under_way and (syncs.is_wanted or self.wal.is_dirty):
+        if self._may_sync():
             self.wal.sync(self._env(_NO_GROUP).disk)
-            syncs.begin(env)
+            shared.syncs.begin(env)
         self._send_gathered(env)
         if shared.beats:
             for to, frame in shared.beats.take(env, self._mark, self._env(_NO_GROUP).name):
                 env.send(node_of(to), frame)
-        shared.timers.arm(env)
 
     def _send_gathered(self, env: Env) -> None:
         """Send the messages that wait for nothing, and those for the sync that is under way: they leave at its end."""
         messages, own = self._shared.messages, self._env(_NO_GROUP).name
         for batch, to in list(messages):
-            token = self._shared.syncs.token_of(batch)
-            if not batch or token is not None:
+            if self._leaves(batch):
+                token = self._shared.syncs.token_of(batch)
                 for frame in pack_bundles(env, self._mark, own, to, messages.pop((batch, to))):
                     env.send(node_of(to), frame, after=token)
 

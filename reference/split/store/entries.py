@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from chaos.node import Malformed
@@ -26,8 +26,7 @@ _HEAD = struct.Struct(">qqII")  # epoch, position, checksum of the records, size
 _RECORD, _RECORD_HEAD = struct.Struct(">12xi4xqq12x8xq20xi"), 88
 
 
-@dataclass(frozen=True, slots=True)
-class RecordHead:
+class RecordHead(NamedTuple):
     """What a group keeps of a record. ``number`` is its queue's, ``position`` its first byte in the group."""
 
     position: int

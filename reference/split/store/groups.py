@@ -64,9 +64,14 @@ class Groups:
         self.machines: dict[int, GroupMachine] = {}
         self.files = parts.files()
         rewrite_bytes = number_of(options, "rewrite_bytes", REWRITE_BYTES)
-        linger_ms = number_of(options, "linger_ms", LINGER_MS if options.get("virtual_time") else 0, 0)
+        is_virtual = bool(options.get("virtual_time"))
         self.host = parts.host(
-            self, RaftOptions.of(options), rewrite_bytes=rewrite_bytes, linger_ms=linger_ms, **parts.host_parts
+            self,
+            RaftOptions.of(options),
+            rewrite_bytes=rewrite_bytes,
+            linger_ms=number_of(options, "linger_ms", LINGER_MS if is_virtual else 0, 0),
+            in_rounds=not is_virtual,
+            **parts.host_parts,
         )
         self.reads = parts.reads(self.files, tier)
         self.copying = parts.copying(self.files, tier, calls, self, number_of(options, "local_bytes", 1 << 30, 0))

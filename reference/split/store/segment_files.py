@@ -102,9 +102,7 @@ class SegmentFiles:
     def done(self, env: Env, group: int, token: int) -> None:
         """Take the end of a sync of a group's."""
         for segment, source in self._syncs.pop((group, token), ()):
-            size = self._writing.pop(segment, None)
-            if size is not None:
-                self._hold(env, segment, size, source)
+            self._hold(env, segment, self._writing.pop(segment), source)
 
     def _hold(self, env: Env, segment: Segment, size: int, source: str) -> None:
         self.held[segment] = size
@@ -137,9 +135,12 @@ class SegmentFiles:
     def drop(self, env: Env, segment: Segment, why: str) -> None:
         """Delete a file, if it is here."""
         self._unwritten.pop(segment, None)
-        was_writing = self._writing.pop(segment, None) is not None
-        if self.held.pop(segment, None) is not None or was_writing:
-            self._remove(env, segment, why)
+        if self._writing.pop(segment, None) is not None:  # if it comes again, this sync is none of its
+            for written in self._syncs.values():
+                written[:] = [one for one in written if one[0] != segment]
+        elif self.held.pop(segment, None) is None:
+            return
+        self._remove(env, segment, why)
 
     def _remove(self, env: Env, segment: Segment, why: str) -> None:
         env.trace(events.SegmentDropped(**_about(segment), why=why))

@@ -45,11 +45,13 @@ class Store:
     host_class = Host
     rewrite_bytes = 4 << 20
     linger_ms = 0
+    in_rounds = False
     machine_class: type[Listed] = Listed
 
     def __init__(self, groups: int, births: Callable[[int], Sequence[str]], options: RaftOptions) -> None:
         self.groups, self.births = groups, births
-        self.host = self.host_class(self, options, rewrite_bytes=self.rewrite_bytes, linger_ms=self.linger_ms)
+        more: dict[str, int] = {"rewrite_bytes": self.rewrite_bytes, "linger_ms": self.linger_ms}
+        self.host = self.host_class(self, options, in_rounds=self.in_rounds, **more)
         self.machines: dict[int, Listed] = {}
         self.gone: list[int] = []
 

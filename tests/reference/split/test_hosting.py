@@ -53,8 +53,9 @@ def check_logs_agree(world: Hosts, acked: dict[int, set[str]]) -> None:
 def test_nothing_acknowledged_is_lost_while_nodes_crash_and_connections_break(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a file so small that it is rewritten all the time."""
+    """With a file so small that it is rewritten all the time; in one seed, messages and syncs leave in rounds."""
     monkeypatch.setattr(Store, "rewrite_bytes", 4000)
+    monkeypatch.setattr(Store, "in_rounds", seed == 2)
     monkeypatch.setattr(rewriting, "STEP_BYTES", 500)
     world, rng, acked = Hosts(seed, 5, 16, snapshot_entries=8), Random(seed), {group: set[str]() for group in range(16)}
     world.run(2000)
@@ -382,3 +383,23 @@ def test_followers_look_for_their_leaders_when_beats_are_due() -> None:
         world.nodes[name].timer = counted
     world.run(2000)
     assert set(woken) == {0} and woken[0] <= 3 * 41
+
+
+@pytest.mark.parametrize("in_rounds", [False, True])
+def test_a_round_makes_one_frame_for_each_peer(monkeypatch: pytest.MonkeyPatch, in_rounds: bool) -> None:
+    monkeypatch.setattr(Store, "in_rounds", in_rounds)
+    world, acked = Hosts(5, 3, 8), list[int]()
+    world.run(2000)
+    node = world.leader(0)
+    led = [group for group in range(8) if world.leader(group) == node]
+    before = len(world.frames)
+    host, env = world.nodes[node].host, world.envs[node]
+    for group in led:
+        host.propose(env, group, b"x", lambda env, outcome, index: acked.append(index))
+        host.step_over(env)
+    world.run(30)
+    assert len(acked) == len(led) > 1 and min(acked) > 0
+    sent = [
+        to for _, source, to, one in world.frames[before:] if source == node and one.code == Request.GROUPS_MESSAGES
+    ]
+    assert Counter(sent) == Counter({to: 1 if in_rounds else len(led) for to in world.names() if to != node})

@@ -368,6 +368,19 @@ def test_a_sealed_segment_waits_in_memory_for_room_on_the_disk() -> None:
     assert machine.files.held == {segment: len(data)} and machine.may_compact()
 
 
+def test_a_file_that_comes_again_is_not_durable_by_the_sync_of_the_one_before() -> None:
+    env, machine = machine_with(1)
+    segment = next(iter(machine.group.segments))
+    data, first = machine.files.read(segment), env.disk.tokens
+    assert data is not None
+    machine.files.drop(env, segment, "removed")
+    again = machine.flush(env, {segment: data})
+    machine.synced(env, first)
+    assert again is not None and not machine.files.held and machine.recover() == [segment]
+    machine.synced(env, again)
+    assert list(machine.files.held) == [segment]
+
+
 def test_files_that_the_state_has_passed_and_does_not_name_are_strays() -> None:
     env, machine = machine_with(1, 2)
     sync_all(env, machine)
