@@ -4,7 +4,7 @@ hosts, and decides the same laws: for the correct system, and for planted bugs t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from chaos.verdict import Validity
-from tests.chaos.deployments.storms import judged, said
+from stormproof.shipped import experiments
+from tests.chaos.deployments.storms import ROOT, judged, said
 
 pytestmark = pytest.mark.process
 
@@ -49,27 +50,43 @@ SWITCHES = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """An experiment's faults, the planted bug that they force to show, and the anomalies of which one must tell it."""
+    """An experiment, the planted bug that it forces to show, if any, and the violations of which one must show it."""
 
-    faults: str
-    mutant: str
-    shows: tuple[str, ...]
+    text: str
+    mutant: str = ""
+    shows: tuple[str, ...] = ()
 
 
-CASES = {
-    "stale_master": Case(faults=STALE_MASTER, mutant="ack-before-replication", shows=("lost",)),
+REFERENCE = {
+    "stale_master": Case(text=HEAD + STALE_MASTER, mutant="ack-before-replication", shows=("lost",)),
     # A group whose replicas all find that their disks lack what was confirmed has no candidate for a master any more:
     # then nobody can drain it and count the lost messages, but their own words tell that what was confirmed never was
     # on their disks.
     "power_cut": Case(
-        faults=POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback", "confirm-beyond-set")
+        text=HEAD + POWER_CUT, mutant="ack-before-fsync", shows=("lost", "confirm-rollback", "confirm-beyond-set")
     ),
-    "switches": Case(faults=SWITCHES, mutant="resume-from-zero", shows=("tier-overlap",)),
+    "switches": Case(text=HEAD + SWITCHES, mutant="resume-from-zero", shows=("tier-overlap",)),
+}
+#: Experiments with the split system that come with Stormproof, and the bugs that show in them.
+SPLIT: Mapping[str, Mapping[str, Any]] = {
+    "quickstart": {"mutant": "two-lives-one-node", "shows": ("life-reused",)},
+    "broker_kill": {},
+    "drain_all": {},
+    "owner_apart": {},
+    "power_loss": {},
+    "seal_and_lose": {},
+    "store_dies": {},
+    "zone_outage": {},
+}
+SHIPPED = experiments(ROOT)
+CASES = REFERENCE | {
+    name: Case(text=SHIPPED[name].read_text("utf-8"), **bug)
+    for name, bug in ((f"split/{name}", bug) for name, bug in SPLIT.items())
 }
 #: Deployments that need Docker's engine, as the tests have them.
 ENGINE = ("docker", "ssh")
 #: One of them stands for all in the short suite.
-PARAMETERS = [pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES]
+PARAMETERS = {name: pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES}
 #: That the correct system is valid on these, the storms of tests/chaos/deployments show in the short suite.
 LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for on in ENGINE]
 
@@ -105,30 +122,30 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
 
     def find(name: str) -> set[str]:
         if name not in known:
-            folder = tmp_path_factory.mktemp(name)
-            known[name] = decided(folder, judged(folder, HEAD + CASES[name].faults, "--on", "sim", "--seed", "1"))
+            folder = tmp_path_factory.mktemp(name.replace("/", "-"))
+            known[name] = decided(folder, judged(folder, CASES[name].text, "--on", "sim", "--seed", "1"))
         return known[name]
 
     return find
 
 
 @pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, *LONG], indirect=True)
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", PARAMETERS.values())
 def test_the_correct_system_is_valid_everywhere(
     name: str, where: list[str], tmp_path: Path, simulated: Callable[[str], set[str]]
 ) -> None:
-    found = judged(tmp_path, HEAD + CASES[name].faults, *where, "--seed", "1")
+    found = judged(tmp_path, CASES[name].text, *where, "--seed", "1")
     assert found["verdict"] == "VALID", said(found)
     assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 
 @pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, *LONG], indirect=True)
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", [PARAMETERS[name] for name, case in CASES.items() if case.mutant])
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
         words = (*where, "--seed", str(seed), "--bug", case.mutant)
-        seen.append(judged(tmp_path, HEAD + case.faults, *words))
+        seen.append(judged(tmp_path, case.text, *words))
         if seen[-1]["verdict"] == "INVALID" and set(case.shows) & set(seen[-1]["anomalies"]):
             return
     pytest.fail(f"{case.mutant} was not found in {TRIES} runs: {seen}")
