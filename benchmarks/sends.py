@@ -36,7 +36,7 @@ class Bench:
     """``latencies_s`` are those of the sends that were acknowledged while it counted."""
 
     deployment: ProcessDeployment
-    driver: Reference
+    driver: Driver
     counting: bool = False
     latencies_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -109,10 +109,11 @@ def processor_s() -> float:
     return total
 
 
-def measure(clients: int, depth: int, duration_s: float) -> Bench:
+def measure(driver: Driver, clients: int, depth: int, duration_s: float) -> Bench:
+    """Start the driver's system, load it, stop it."""
     with tempfile.TemporaryDirectory() as folder:
         deployment = process.create(run_id=Path(folder).name, directory=Path(folder), seed=1)
-        bench = Bench(deployment, Reference(Options()))
+        bench = Bench(deployment, driver)
         deployment.execute(bench.main(clients, depth, duration_s))
     return bench
 
@@ -123,7 +124,7 @@ def main() -> int:
     arguments.add_argument("--depth", type=int, default=DEPTH, help="sends under way, each (default: %(default)s)")
     arguments.add_argument("--duration-s", type=float, default=DURATION_S, help="(default: %(default)s)")
     given = arguments.parse_args()
-    bench = measure(given.clients, given.depth, given.duration_s)
+    bench = measure(Reference(Options()), given.clients, given.depth, given.duration_s)
     count = len(bench.latencies_s)
     per_s = count / bench.seconds
     figures = [
