@@ -11,7 +11,7 @@ from typing import Protocol
 from chaos.node import Env, Malformed
 from reference.split.calls import Calls
 from reference.split.requests import Refusal, SegmentRequest
-from reference.split.segments import Segment, digest_of
+from reference.split.segments import SealedSegment, Segment, digest_of
 from reference.split.store.machine import GroupMachine
 from reference.split.store.segment_files import DAMAGED, REPLICA, TIER, UPLOADED, SegmentFiles
 from reference.split.store.tier import SegmentTier
@@ -25,6 +25,9 @@ MAX_UNDER_WAY, PIECE_BYTES, TIMEOUT_NS = 2, 1 << 20, 2_000_000_000
 
 class Places(Protocol):
     """Where the replicas of a group are."""
+
+    def has(self, machine: GroupMachine) -> bool:
+        """Return whether this is the state machine of a replica that is here."""
 
     def nodes_of(self, group: int) -> Sequence[str]:
         """Return the stores that are members of a group, this one too."""
@@ -52,7 +55,7 @@ class Copying:
         known = [(one, machine) for machine in machines for one in machine.group.segments.values()]
         for sealed, machine in sorted(known, key=lambda pair: (-pair[0].sealed_ms, pair[0].segment)):
             segment = sealed.segment
-            if not sealed.is_uploaded:
+            if self.must_stay(env, sealed):
                 needed.append((machine, segment))
                 continue
             room -= sealed.size
@@ -63,6 +66,10 @@ class Copying:
         for machine, segment in needed + useful:
             if len(self._under_way) < MAX_UNDER_WAY and self._lacks(segment):
                 self._copy(env, machine, segment)
+
+    def must_stay(self, env: Env, sealed: SealedSegment) -> bool:
+        """Policy: what no object holds stays here, however little room there is (R4)."""
+        return not sealed.is_uploaded
 
     def _lacks(self, segment: Segment) -> bool:
         files = self._files
@@ -102,7 +109,8 @@ class Copying:
 
     def _came(self, env: Env, machine: GroupMachine, segment: Segment, data: bytes | None, source: str) -> None:
         self._under_way.pop(segment, None)
-        if data is not None and segment in machine.group.segments and self.is_whole(segment, data):
+        is_wanted = self._places.has(machine) and segment in machine.group.segments
+        if data is not None and is_wanted and self.is_whole(segment, data):
             machine.flush(self._places.env_of(env, machine.number), {segment: data}, source)
 
     def is_whole(self, segment: Segment, data: bytes) -> bool:

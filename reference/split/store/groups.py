@@ -90,6 +90,11 @@ class Groups:
         self.files.begin(env)
         self.host.start(env, disk)
 
+    def close(self) -> None:
+        """Act no more, whatever was asked for comes late: the disk is another one now."""
+        self.machines.clear()
+        self.host.replicas.clear()
+
     # What the host asks
 
     def is_group(self, number: int) -> bool:
@@ -106,6 +111,10 @@ class Groups:
         self.machines.pop(group).forget(env)
 
     # Where replicas are
+
+    def has(self, machine: GroupMachine) -> bool:
+        """Return whether this is the state machine of a replica that is here."""
+        return self.machines.get(machine.number) is machine
 
     def nodes_of(self, group: int) -> Sequence[str]:
         """Return the stores that are members of a group, by what is committed here."""

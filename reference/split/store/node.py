@@ -118,6 +118,8 @@ class Store:
         """Wipe the disk and begin as another one. What it was is forgotten durably before anything else goes."""
         if is_damaged:
             env.trace(events.Damaged(position=-1))
+        if self.groups is not None:
+            self.groups.close()
         self.groups, self._handlers = None, {}
         self.identity = Identity.of_new_disk(env, self.cluster_id)
         self._waiting = {Identity.forget(env.disk): self._wipe}

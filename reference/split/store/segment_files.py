@@ -148,8 +148,8 @@ class SegmentFiles:
         env.disk.sync([segment.path])
 
     def drop_strays(self, env: Env, is_stray: Callable[[Segment], bool], why: str = UNKNOWN) -> None:
-        """Delete files that no group refers to any more."""
-        for segment in [one for one in self.held if is_stray(one)]:
+        """Delete files that no group refers to any more, also those that are not durable yet."""
+        for segment in [one for one in (*self.held, *self._writing, *self._unwritten) if is_stray(one)]:
             self.drop(env, segment, why)
 
 

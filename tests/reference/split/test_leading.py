@@ -381,6 +381,15 @@ def test_a_file_that_comes_again_is_not_durable_by_the_sync_of_the_one_before() 
     assert list(machine.files.held) == [segment]
 
 
+def test_a_replica_that_is_removed_leaves_no_file_behind_durable_or_not() -> None:
+    """Else one that joins again would wait for a sync that has long ended."""
+    env, machine = machine_with(1, 2)
+    first, second = machine.group.segments
+    machine.forget(env)
+    assert not machine.files.is_pending(first) and not env.disk.list("segments/")
+    assert machine.flush(env, {second: b"x"}) == env.disk.tokens
+
+
 def test_files_that_the_state_has_passed_and_does_not_name_are_strays() -> None:
     env, machine = machine_with(1, 2)
     sync_all(env, machine)
