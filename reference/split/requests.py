@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Self
 
 from chaos.node import Malformed
 from reference.split.segments import Segment
 from reference.wire.codes import Request, Response
-from reference.wire.command import NO_FIELDS, Command
+from reference.wire.command import Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
 #: Groups of a cluster, and bytes that one may ever hold: a position and its group make one number of 64 bits.
@@ -128,7 +128,6 @@ class Commit:
 class FenceAnswer:
     """What the group holds as of the fence; nothing of an earlier epoch can be added any more."""
 
-    start: int
     end: int
     queues: tuple[Window, ...]
     commits: tuple[Commit, ...]
@@ -137,7 +136,7 @@ class FenceAnswer:
         queues = [[one.topic_id, one.number, one.first, one.next] for one in self.queues]
         commits = [[one.consumer, one.topic_id, one.number, one.offset] for one in self.commits]
         body = to_json({"queues": queues, "commits": commits})
-        return request.reply(fields=_texts(start=self.start, end=self.end), body=body)
+        return request.reply(fields=_texts(end=self.end), body=body)
 
     @classmethod
     def read(cls, message: Command) -> Self:
@@ -148,8 +147,7 @@ class FenceAnswer:
         for one in queues:
             if min(one.topic_id, one.number, one.first) < 0 or one.next < one.first:
                 raise Malformed(f"queue {one.number} of topic {one.topic_id} can't be from {one.first} to {one.next}")
-        start, end = natural(message.fields, "start", MAX_POSITION), natural(message.fields, "end", MAX_POSITION)
-        return cls(start=start, end=end, queues=queues, commits=commits)
+        return cls(end=natural(message.fields, "end", MAX_POSITION), queues=queues, commits=commits)
 
 
 # Appends and consumers' offsets
@@ -367,26 +365,23 @@ class SegmentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a store did not do what it was asked. ``leader``: the store that leads the group, "" where unknown; ``map``:
-    the index of the newest MEMBERS entry that is committed there; ``epoch``: that of the fence; ``start``: the queue's
-    first offset."""
+    """Why a store did not do what it was asked. ``leader``: the store that leads the group, "" where unknown;
+    ``start``: the queue's first offset, -1 where it is none of the reason."""
 
     code: int
     remark: str
     leader: str = ""
-    map: int = -1
-    epoch: int = -1
     start: int = -1
 
     def reply(self, request: Command) -> Command:
-        fields = {"leader": self.leader} if self.leader else dict(NO_FIELDS)
-        known: dict[str, Any] = {"map": self.map, "epoch": self.epoch, "start": self.start}
-        fields |= _texts(**{key: value for key, value in known.items() if value >= 0})
+        fields = {"leader": self.leader} if self.leader else {}
+        if self.start >= 0:
+            fields["start"] = str(self.start)
         return request.reply(self.code, fields=fields, remark=self.remark)
 
     @classmethod
     def read(cls, message: Command) -> Self:
         """Read an answer whose code is not :attr:`Response.SUCCESS`. Raises :class:`chaos.node.Malformed`."""
         fields = message.fields
-        numbers = {key: whole(fields, key, -1) for key in ("map", "epoch", "start")}
-        return cls(code=message.code, remark=message.remark, leader=optional_text(fields, "leader"), **numbers)
+        leader, start = optional_text(fields, "leader"), whole(fields, "start", -1)
+        return cls(code=message.code, remark=message.remark, leader=leader, start=start)

@@ -64,6 +64,10 @@ class GroupRequests:
         """Only an epoch below the applied fence is refused before its entry is logged (R1)."""
         return epoch < group.fence.epoch
 
+    def knows_map(self, member: Replica, request: ReadRequest) -> bool:
+        """Return whether the members that the reader knows are known here: by newer ones this store may be none."""
+        return request.map <= member.committed_members()[0]
+
     def confirms(self, group: Group, epoch: int) -> bool:
         """An epoch is confirmed by the state that a read index has shown to be new enough (R9)."""
         return group.fence.epoch == epoch
@@ -86,15 +90,13 @@ class GroupRequests:
         """Return that the group is elsewhere, if this store is no member of it by what is committed here."""
         member = self._groups.host.member(group)
         if member is None or member.name not in member.committed_members()[1].all:
-            known = self._groups.cluster.group(group)
-            remark = f"this store is no member of group {group}"
-            return Refusal(code=Response.GROUP_MOVED, remark=remark, map=known.index if known is not None else -1)
+            return Refusal(code=Response.GROUP_MOVED, remark=f"this store is no member of group {group}")
         return None
 
     def _not_leader(self, member: Replica) -> Refusal:
         leader = node_of(member.leader) if member.leader else ""
         remark = f"{leader or 'another member'} leads this group"
-        return Refusal(code=Response.GROUP_NOT_LEADER, remark=remark, leader=leader, map=member.committed_members()[0])
+        return Refusal(code=Response.GROUP_NOT_LEADER, remark=remark, leader=leader)
 
     def _why_no_entry(self, env: Env, group: int, epoch: int, size: int) -> Refusal | None:
         """Return why a broker's entry isn't logged here now; None if it may be."""
@@ -112,7 +114,7 @@ class GroupRequests:
 
     def _fenced(self, group: int) -> Refusal:
         epoch = self._groups.machines[group].group.fence.epoch
-        return Refusal(code=Response.GROUP_FENCED, remark=f"group {group} is fenced by epoch {epoch}", epoch=epoch)
+        return Refusal(code=Response.GROUP_FENCED, remark=f"group {group} is fenced by epoch {epoch}")
 
     def _propose(
         self, env: Env, source: str, message: Command, group: int, entry: Entry, answer: Callable[[], Command]
@@ -178,6 +180,9 @@ class GroupRequests:
     def _on_read(self, env: Env, source: str, message: Command) -> None:
         asked = ReadRequest.read(message)
         refusal = self._why_no_member(asked.group)
+        if refusal is None and not self.knows_map(self._groups.host.replicas[asked.group], asked):
+            remark = f"this store does not know the members of group {asked.group} at {asked.map} yet"
+            refusal = Refusal(code=Response.GROUP_MOVED, remark=remark)
         if refusal is not None:
             env.send(source, refusal.reply(message))
             return
@@ -214,7 +219,7 @@ def fence_answer(group: Group) -> FenceAnswer:
     """Return what a group holds at this moment."""
     queues = tuple(Window(*key, one.first, one.next) for key, one in group.queues.items())
     commits = tuple(Commit(*key, offset) for key, offset in group.commits.items())
-    return FenceAnswer(start=group.start, end=group.end, queues=queues, commits=commits)
+    return FenceAnswer(end=group.end, queues=queues, commits=commits)
 
 
 def confirm_answer(machine: GroupMachine) -> ConfirmAnswer:

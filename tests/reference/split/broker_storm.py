@@ -155,7 +155,7 @@ class Storm(BrokerWorld):
         if asked.message.code == Request.GROUP_CONFIRM and int(asked.message.fields["epoch"]) != epoch:
             code = Response.GROUP_FENCED
         if code:
-            refusal = Refusal(code=code, remark="no", epoch=epoch)
+            refusal = Refusal(code=code, remark="no")
             self.deliver(asked.to, refusal.reply(asked.message))
         elif asked.message.code == Request.GROUP_APPEND:
             self.deliver(asked.to, AppendAnswer(end=self.group.end).reply(asked.message))
@@ -164,7 +164,7 @@ class Storm(BrokerWorld):
         elif asked.message.code == Request.GROUP_FENCE:
             queues = tuple(Window(*key, one.first, one.next) for key, one in self.group.queues.items())
             commits = tuple(Commit(*key, offset) for key, offset in self.group.commits.items())
-            found = FenceAnswer(start=0, end=self.group.end, queues=queues, commits=commits)
+            found = FenceAnswer(end=self.group.end, queues=queues, commits=commits)
             self.deliver(asked.to, found.reply(asked.message))
         else:
             self.answer(asked)

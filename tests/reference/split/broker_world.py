@@ -154,10 +154,10 @@ class BrokerWorld:
         """Answer as a store that refuses."""
         self.deliver(asked.to, Refusal(code=code, remark="no", **known).reply(asked.message))
 
-    def fenced(self, end: int = 0, start: int = 0, **found: Any) -> None:
+    def fenced(self, end: int = 0, **found: Any) -> None:
         """Answer the oldest FENCE with what the group holds."""
         asked = self.take(Request.GROUP_FENCE)
-        known = FenceAnswer(start=start, end=end, **{"queues": (), "commits": (), **found})
+        known = FenceAnswer(end=end, **{"queues": (), "commits": (), **found})
         self.deliver(asked.to, known.reply(asked.message))
 
     def open(self) -> None:

@@ -67,7 +67,7 @@ def test_a_leader_may_take_longer_where_nobody_has_answered_in_time() -> None:
         fence = world.waiting(Request.GROUP_FENCE)[-1]
         asked += 1
         world.run(700)
-        world.deliver(fence.to, FenceAnswer(start=0, end=0, queues=(), commits=()).reply(fence.message))
+        world.deliver(fence.to, FenceAnswer(end=0, queues=(), commits=()).reply(fence.message))
         if world.traced("opened"):
             break
     assert asked == 2
@@ -99,7 +99,7 @@ def test_stores_that_name_each_other_as_leader_are_not_asked_in_a_circle() -> No
 
 def test_an_epoch_that_is_over_is_not_opened_again() -> None:
     world = BrokerWorld()
-    world.refuse(world.take(Request.GROUP_FENCE), Response.GROUP_FENCED, epoch=2)
+    world.refuse(world.take(Request.GROUP_FENCE), Response.GROUP_FENCED)
     world.learn(world.topic(queues=5))
     world.run(3000)
     assert not world.waiting(Request.GROUP_FENCE)

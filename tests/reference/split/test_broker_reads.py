@@ -160,7 +160,7 @@ def test_an_owner_that_was_replaced_says_nothing_of_ends_and_closes() -> None:
     world = opened()
     asked = [world.pull(END), world.of_queue(Request.GET_MAX_OFFSET)]
     held = world.pull(END, wait_ms=9000)
-    world.refuse(world.take(Request.GROUP_CONFIRM), Response.GROUP_FENCED, epoch=2)
+    world.refuse(world.take(Request.GROUP_CONFIRM), Response.GROUP_FENCED)
     assert [world.code(one) for one in (*asked, held)] == [NOT_STORED] * 3
     assert world.traced("closed_slice")
 

@@ -76,11 +76,10 @@ def appended(seed: int = 3, target: int = 40, **options: object) -> StoreWorld:
     return world
 
 
-def read(world: StoreWorld, node: str, offset: int, *, group: int = 0, tier: str = "", count: int = 32) -> Command:
+def read(world: StoreWorld, node: str, offset: int, *, group: int = 0, **more: Any) -> Command:
     topic_id = next(iter(machine_of(world, node, group).group.names))
-    request = ReadRequest(
-        group=group, topic_id=topic_id, number=group, offset=offset, count=count, bytes=1 << 20, tier=tier
-    )
+    limits = {"count": 32, "bytes": 1 << 20, **more}
+    request = ReadRequest(group=group, topic_id=topic_id, number=group, offset=offset, **limits)
     return world.ask(node, request)
 
 
@@ -164,6 +163,8 @@ def test_any_member_reads_what_it_has_from_file_or_object(settled: StoreWorld) -
         tiered = read(world, node, 0, tier="only")
         assert (tiered.fields["source"], tiered.body) == ("tier", read(world, node, 0).body)
         assert read(world, node, 20).code == Response.GROUP_BEHIND, "never empty"
+        assert read(world, node, 0, map=0).code == 0
+        assert read(world, node, 0, map=9999).code == Response.GROUP_MOVED, "it may be a member no more"
 
 
 def test_uploaded_segments_beyond_the_limit_are_read_from_the_object_store() -> None:
