@@ -83,7 +83,7 @@ class Replication(Law):
         rows, context = given.columns, given.run
         found = Findings(PROMISE)
         found.count("group_copies", len(replicas(rows)))
-        if not facts.has_recovered(rows):
+        if not facts.has_recovered(rows) and not _is_calm(rows, context):
             found.gap("the system did not recover, so it is unknown which copies there are in the end")
         elif facts.may_lack_ends(rows):
             found.gap("a host was lost, with what its stores had reported last")
@@ -162,8 +162,7 @@ def _report_too_few(
         found.gap(f"{', '.join(unread)} could not be read to the end, and a group may have too few copies")
         return
     bound_s = facts.bound(context, "recover_s", REPLICATED_S)
-    last_ns = max((_end_ns(rows, one) for one in rows.memo(faults) if one.effects is None or disturbs(one)), default=-1)
-    if facts.phase_time(rows, "collect") - last_ns < bound_s * 1e9:
+    if not _is_calm(rows, context):
         found.gap(f"group {group} has too few copies, and the last fault was less than {bound_s:g} s ago")
         return
     who = ", ".join(sorted(replica.name for replica in whole)) or "nobody"
@@ -173,6 +172,14 @@ def _report_too_few(
         f"{max((replica.end for replica in mine), default=0)} bytes; its members are {known.members}.",
         *sorted(int(rows.column("index")[at]) for at in (born.at, known.at, *(one.at for one in mine)) if at >= 0),
     )
+
+
+def _is_calm(rows: Rows, context: RunContext) -> bool:
+    """Return whether the bound was over since the last fault when stores showed what they hold. What lacks copies then
+    may be the very reason for which the system does not recover."""
+    last_ns = max((_end_ns(rows, one) for one in rows.memo(faults) if one.effects is None or disturbs(one)), default=-1)
+    bound_s = facts.bound(context, "recover_s", REPLICATED_S)
+    return facts.phase_time(rows, "collect") - last_ns >= bound_s * 1e9
 
 
 def _end_ns(rows: Rows, fault: Fault) -> int:

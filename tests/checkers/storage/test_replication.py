@@ -24,12 +24,13 @@ def loaded(*, fourth: bool = True) -> Cluster:
     return it
 
 
-def finished(it: Cluster, *, groups: int = 4, calm_s: float = 40) -> Cluster:
+def finished(it: Cluster, *, groups: int = 4, calm_s: float = 40, recovers: bool = True) -> Cluster:
     """The three stores hold all groups to their ends, with one segment in the tier."""
     it.phase("heal")
     it.phase("recover")
-    it.recovered()
-    it.phase("drain")
+    if recovers:
+        it.recovered()
+        it.phase("drain")
     it.wait(calm_s)
     it.phase("collect")
     for group in range(groups):
@@ -81,6 +82,14 @@ def test_a_vote_is_no_copy() -> None:
     it = loaded()
     it.undo("wipe", it.inject("wipe", "store-0"))
     lacking(finished(it, calm_s=5)).expect(LAW, validity=Validity.UNKNOWN)
+
+
+def test_who_lacks_bytes_for_long_is_found_also_where_that_keeps_the_system_from_recovering() -> None:
+    it = lacking(finished(loaded(), recovers=False))
+    it.expect(LAW, A.VOTER_LACKS_BYTES, A.TOO_FEW_COPIES, validity=Validity.INVALID)
+    it = lacking(finished(loaded(), recovers=False, calm_s=20))
+    assert "did not recover" in it.expect(LAW, validity=Validity.UNKNOWN).why
+    finished(loaded(), recovers=False).expect(LAW, validity=Validity.VALID)
 
 
 def test_learners_and_former_members_are_no_copies() -> None:
