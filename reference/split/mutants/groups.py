@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from chaos.node import Disk
 from reference.mutants._planted import Planted
 from reference.raft.membership import Membership
+from reference.raft.read_index import Read
 from reference.raft.storage.records import Log, Record
 from reference.raft.storage.rewriting import Rewriting
 from reference.raft.storage.wal import Wal
 from reference.split.hosting import Host
 from reference.split.hosting.beats import Beat
-from reference.split.hosting.replica import Replica
+from reference.split.hosting.replica import Replica, ReplicaPolicy
 from reference.split.meta.state import ClusterState
 from reference.split.names import Store
 
@@ -67,6 +68,16 @@ class WipedStoreVotes(ClusterState):
         return True
 
 
+class LeaseWithoutQuorum(ReplicaPolicy):
+    """A leader renews its lease by itself: it leads, and its reads are safe, however long no majority has answered."""
+
+    def hears_majority(self, now_ns: int) -> bool:
+        return True
+
+    def read_is_safe(self, read: Read) -> bool:
+        return True
+
+
 MUTANTS = (
     Planted(
         name="wiped-store-votes",
@@ -95,5 +106,12 @@ MUTANTS = (
         stands_for="nats-server #7545: a minority puts out the members that have what was acknowledged",
         parts={"store": {"replica": MemberOutWithTheData}},
         scenario="drain_and_cut",
+    ),
+    Planted(
+        name="lease-without-quorum",
+        law="no-rollback",
+        stands_for="openraft #1899: a leader that no majority has answered lately goes on with reads under its lease",
+        parts={"store": {"policy": LeaseWithoutQuorum}},
+        scenario="minority_reads",
     ),
 )

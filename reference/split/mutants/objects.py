@@ -5,13 +5,16 @@ from __future__ import annotations
 from chaos.node import Env
 from reference.mutants._planted import Planted
 from reference.split.requests import ReadRequest, Refusal
-from reference.split.segments import Segment
+from reference.split.segments import SealedSegment, Segment
+from reference.split.store.copying import Copying
+from reference.split.store.entries import record_heads
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
 from reference.split.store.reads import Reads, behind, below_start
 from reference.split.store.segment_files import SegmentFiles
 from reference.split.store.sweeping import Sweeper
 from reference.split.store.tier import SegmentTier
+from reference.split.store.uploads import Uploads
 from reference.split.view import Cluster
 
 
@@ -58,6 +61,22 @@ class DamageIsUploaded(SegmentFiles):
         return True
 
 
+class UploadCutShort(Uploads):
+    """How long a segment is was found out before its last record was in it."""
+
+    def content(self, segment: Segment, data: bytes) -> bytes:
+        *_, last = record_heads(segment.group, None, data)
+        return data[: -last.size] or data
+
+
+class CopiesFreedTooEarly(Copying):
+    """Of what no object holds yet one copy is enough: all members but one free theirs where there is little room."""
+
+    def must_stay(self, env: Env, sealed: SealedSegment) -> bool:
+        keeper = min(self._places.nodes_of(sealed.segment.group))
+        return super().must_stay(env, sealed) and keeper == env.name
+
+
 MUTANTS = (
     Planted(
         name="orphan-is-deleted",
@@ -86,5 +105,18 @@ MUTANTS = (
         stands_for="a replica that hands a damaged copy on, since nobody looks at its hash",
         parts={"store": {"files": DamageIsUploaded}},
         scenario="damaged_segments",
+    ),
+    Planted(
+        name="upload-cut-short",
+        law="sealed",
+        stands_for="redpanda #3293: a segment that is uploaded because of its age is cut short in the object store",
+        parts={"store": {"uploads": UploadCutShort}},
+    ),
+    Planted(
+        name="copies-freed-too-early",
+        law="replication",
+        stands_for="rabbitmq-stream-s3 #206: local copies of a segment are freed that was never durable in the tier",
+        parts={"store": {"copying": CopiesFreedTooEarly}},
+        scenario="little_room",
     ),
 )

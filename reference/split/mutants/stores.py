@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chaos.node import Env
 from reference.mutants._planted import Planted
@@ -12,7 +12,7 @@ from reference.split.hosting.replica import Replica
 from reference.split.names import Topic
 from reference.split.segments import SealedSegment, Segment
 from reference.split.store.copying import Copying
-from reference.split.store.entries import Fence, Trim
+from reference.split.store.entries import Entry, Fence, Trim
 from reference.split.store.group import Group
 from reference.split.store.group_requests import GroupRequests
 from reference.split.store.group_snapshot import restored
@@ -21,6 +21,7 @@ from reference.split.store.machine import GroupMachine
 from reference.split.store.moving import Moving
 from reference.split.store.retention import Retention, trim_of
 from reference.split.store.sweeping import Sweeper
+from reference.wire.command import Command
 
 
 class _TakesAnyEpoch(Group):
@@ -54,6 +55,27 @@ class FenceInMemory(GroupMachine):
     def load(self, snapshot: bytes) -> None:
         super().load(snapshot)
         self.group.fence = Fence(slice=0, epoch=0, broker="", life=0)
+
+
+class CursorsNotInSnapshots(GroupMachine):
+    """Consumers' offsets stand in entries alone. Who begins at a snapshot knows none of those before it."""
+
+    def load(self, snapshot: bytes) -> None:
+        super().load(snapshot)
+        self.group.commits.clear()
+
+
+class EndReadBeforeTheFence(GroupRequests):
+    """Where a group ends is read when its next owner asks; what comes until the fence is applied is missed."""
+
+    def _propose(
+        self, env: Env, source: str, message: Command, group: int, entry: Entry, answer: Callable[[], Command]
+    ) -> None:
+        if isinstance(entry, Fence):
+            read = answer()
+            super()._propose(env, source, message, group, entry, lambda: read)
+        else:
+            super()._propose(env, source, message, group, entry, answer)
 
 
 class MembersKnownToOne(Moving):
@@ -172,6 +194,20 @@ MUTANTS = (
         stands_for="bookkeeper #2706: without a journal a restart forgets that a ledger was fenced",
         parts={"store": {"machine": FenceInMemory}},
         scenario="fenced_restarts",
+    ),
+    Planted(
+        name="cursors-not-in-snapshots",
+        law="consumers",
+        stands_for="nats-server #8036: a consumer's acknowledgements are back at the beginning after a power failure",
+        parts={"store": {"machine": CursorsNotInSnapshots}},
+        scenario="cursors_kept",
+    ),
+    Planted(
+        name="end-read-before-the-fence",
+        law="stateless",
+        stands_for="pravega #1900: a log whose writer lives is opened where it ends then, without recovering the rest",
+        parts={"store": {"group_requests": EndReadBeforeTheFence}},
+        scenario="fence_under_way",
     ),
     Planted(
         name="members-known-to-one",
