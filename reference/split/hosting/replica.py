@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chaos.node import Env
 from reference.raft.member import Raft
 from reference.raft.members import Members, pack_members
@@ -115,3 +117,9 @@ class Replica(Raft):
         index, members = self.committed_members()
         if index and self.name in members.all and to not in members.all:
             self.send(env, to, Request.GROUP_REMOVED, {"index": index, "term": self.term}, pack_members(members))
+
+    def ask_members(self, env: Env, names: Sequence[str]) -> None:
+        """Ask these whether this replica was removed: members pass that on to whoever asks for their votes."""
+        fields = {"term": self.term, "last": self.log.last, "last_term": self.log.last_term}
+        for name in names:
+            self.send(env, name, Request.RAFT_PRE_VOTE, fields)

@@ -12,6 +12,7 @@ from reference.raft.storage.wal import REWRITE_BYTES
 from reference.split.calls import Calls
 from reference.split.hosting import Host
 from reference.split.hosting.gathering import LINGER_MS
+from reference.split.hosting.group_env import GroupEnv
 from reference.split.joining import Metas
 from reference.split.names import node_of, replica_name
 from reference.split.options import layout_of, number_of
@@ -120,7 +121,7 @@ class Groups:
         """Return the stores that are members of a group, by what is committed here."""
         return [node_of(name) for name in self.host.replicas[group].committed_members()[1].all]
 
-    def env_of(self, env: Env, group: int) -> Env:
+    def env_of(self, env: Env, group: int) -> GroupEnv:
         """Return the environment of the replica of a group that is here."""
         return self.host.env_of(env, group)
 
@@ -161,8 +162,16 @@ class Groups:
             self._retention.consider(env, led, machine, self.now_ms(env, group))
             self._sweeper.consider(env, led, machine)
             self.files.retry(self.env_of(env, group), group)
+            self._ask_if_removed(env, group)
         self.files.drop_strays(env, self._is_stray)
         self.copying.consider(env, self.machines.values())
+
+    def _ask_if_removed(self, env: Env, group: int) -> None:
+        """Have a replica that hears no leader ask the members that meta knows, if it is none of them: one without a
+        vote, or of whose members none is left, would never learn that it was removed (R11)."""
+        known, replica = self.cluster.group(group), self.host.replicas[group]
+        if known is not None and not replica.leader and replica.name not in known.members:
+            replica.ask_members(self.env_of(env, group), known.voters)
 
     def _is_stray(self, segment: Segment) -> bool:
         machine = self.machines.get(segment.group)
