@@ -8,7 +8,7 @@ entry changes one entry of the catalog at most, and its outcome says which.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from reference.controller.replicas import Outcome
@@ -22,6 +22,8 @@ from reference.wire.codes import Response
 
 #: So many nodes of a kind, and names of topics, does a cluster know at most; deleted topics count.
 MAX_NODES, MAX_TOPICS = 1024, 1 << 14
+#: What is read of the entries of a kind.
+_TYPES = {names.BROKER: Broker, names.STORE: Store, names.OWNER: Owner, names.TOPIC: Topic, names.GROUP: Group}
 
 
 class ClusterCatalog(Catalog):
@@ -80,7 +82,7 @@ class ClusterState:
 
     def with_wish(self, group: Group, wanted: Sequence[str]) -> Group:
         """Return the group with a new wish, which changes nothing of who its members are."""
-        return Group(group.number, group.birth, group.voters, group.learners, group.index, tuple(wanted))
+        return replace(group, wanted=tuple(wanted))
 
     # The log
 
@@ -91,13 +93,17 @@ class ClusterState:
             return outcome
         return Outcome(outcome.code, outcome.remark, {"type": "none", "op": entry["op"], "code": outcome.code})
 
-    def _put(self, kind: str, name: str, value: Mapping[str, Any]) -> Outcome:
+    def _put(self, found: Broker | Store | Owner | Topic | Group) -> Outcome:
+        value = {key: list(one) if isinstance(one, tuple) else one for key, one in asdict(found).items()}
+        kind = next(kind for kind, type_ in _TYPES.items() if isinstance(found, type_))
+        name = str(value.pop("number" if kind == names.GROUP else "name"))
+        value.pop("version", None)
         known = self.catalog.entries.get((kind, name))
         if known is not None and known.value == value:
             return Outcome()
         made = self.catalog.put((kind, name), value)
         row = {"type": "entry", "kind": kind, "name": name, "version": made.version, "revision": made.revision}
-        return Outcome(changed=row | {"value": dict(value)})
+        return Outcome(changed=row | {"value": value})
 
     # Nodes
 
@@ -109,7 +115,7 @@ class ClusterState:
         if known is None and len(self.cluster.brokers()) >= MAX_NODES:
             return Outcome(Response.NO_PERMISSION, f"there are {MAX_NODES} brokers already")
         state = DRAINING if known is not None and known.state == DRAINING else UP
-        return self._put_broker(Broker(name, self.next_life(known), nonce, state))
+        return self._put(Broker(name, self.next_life(known), nonce, state))
 
     def _register_store(self, entry: Mapping[str, Any]) -> Outcome:
         name, word = entry["node"], entry["word"]
@@ -119,15 +125,14 @@ class ClusterState:
         same = known is not None and self.is_same_disk(known, word)
         disk = known.disk if known is not None and same else self.next_number()
         state = DRAINING if known is not None and known.state == DRAINING else UP
-        return self._put_store(Store(name, disk, word, entry["zone"], state))
+        return self._put(Store(name, disk, word, entry["zone"], state))
 
     def _ended(self, entry: Mapping[str, Any]) -> Outcome:
         """End a broker's life: nobody goes on with it. One that is to be drained still is when it comes back."""
         broker = self.cluster.broker(entry["node"])
         if broker is None or broker.life != entry["life"] or not broker.lives:
             return _stale(f"{entry['node']} has another life, or none")
-        state = DRAINING if broker.state == DRAINING else GONE
-        return self._put_broker(Broker(broker.name, broker.life, "", state))
+        return self._put(replace(broker, nonce="", state=DRAINING if broker.state == DRAINING else GONE))
 
     def _lost(self, entry: Mapping[str, Any]) -> Outcome:
         return self._turn(entry, UP, GONE)
@@ -139,28 +144,17 @@ class ClusterState:
         store = self.cluster.store(entry["node"])
         if store is None or store.disk != entry["disk"] or store.state != before:
             return _stale(f"{entry['node']} has another disk, or is not {before}")
-        return self._put_store(Store(store.name, store.disk, store.word, store.zone, after))
+        return self._put(replace(store, state=after))
 
     def _drain(self, entry: Mapping[str, Any]) -> Outcome:
         name, undo = entry["node"], entry["undo"]
-        broker, store = self.cluster.broker(name), self.cluster.store(name)
-        if broker is not None:
-            state = DRAINING if not undo else UP if broker.lives else GONE
-            return self._put_broker(Broker(name, broker.life, broker.nonce, state)) if _moves(broker, undo) else _SAME
-        if store is not None:
-            state = UP if undo else DRAINING
-            return (
-                self._put_store(Store(name, store.disk, store.word, store.zone, state))
-                if _moves(store, undo)
-                else _SAME
-            )
-        return Outcome(Response.INVALID_PARAMETER, f"{name} is neither a broker nor a store of this cluster")
-
-    def _put_broker(self, broker: Broker) -> Outcome:
-        return self._put(names.BROKER, broker.name, _without(broker, "name"))
-
-    def _put_store(self, store: Store) -> Outcome:
-        return self._put(names.STORE, store.name, _without(store, "name"))
+        node = self.cluster.broker(name) or self.cluster.store(name)
+        if node is None:
+            return Outcome(Response.INVALID_PARAMETER, f"{name} is neither a broker nor a store of this cluster")
+        if (node.state == DRAINING) != undo:
+            return Outcome()
+        is_over = isinstance(node, Broker) and not node.lives
+        return self._put(replace(node, state=DRAINING if not undo else GONE if is_over else UP))
 
     # Owners of slices
 
@@ -171,21 +165,18 @@ class ClusterState:
         broker, life = self.cluster.broker(entry["broker"]), entry["life"]
         if not self.may_own(broker, life) or (owner.broker, owner.life) == (entry["broker"], life):
             return _stale(f"life {life} of {entry['broker']} can't become the owner")
-        return self._put_owner(Owner(owner.name, entry["broker"], life, self.next_epoch(owner, entry["broker"])))
+        return self._put(Owner(owner.name, entry["broker"], life, self.next_epoch(owner, entry["broker"])))
 
     def _orphaned(self, entry: Mapping[str, Any]) -> Outcome:
         owner = self._known_owner(entry)
         if owner is None or not owner.broker or self.cluster.is_current(owner):
             return _stale(f"{slice_name(entry['slice'])} has a living owner, or another epoch than {entry['after']}")
-        return self._put_owner(Owner(owner.name, "", 0, self.next_epoch(owner, "")))
+        return self._put(Owner(owner.name, "", 0, self.next_epoch(owner, "")))
 
     def _known_owner(self, entry: Mapping[str, Any]) -> Owner | None:
         """Return the owner that a decision was made about; None if there has been another one since."""
         owner = self.cluster.owner(entry["slice"])
         return owner if entry["slice"] < self.slices and owner.epoch == entry["after"] else None
-
-    def _put_owner(self, owner: Owner) -> Outcome:
-        return self._put(names.OWNER, owner.name, _without(owner, "name"))
 
     # Groups
 
@@ -196,7 +187,7 @@ class ClusterState:
             return _stale(f"group {number} was born already, or never will be")
         if not replicas or not all(self._may_hold(name) for name in replicas):
             return _stale(f"not all of {', '.join(replicas)} can hold a group")
-        return self._put_group(Group(number, replicas, replicas, (), 0, replicas))
+        return self._put(Group(number, replicas, replicas, (), 0, replicas))
 
     def _want(self, entry: Mapping[str, Any]) -> Outcome:
         group, wanted = self.cluster.group(entry["group"]), entry["wanted"]
@@ -206,7 +197,7 @@ class ClusterState:
             return _stale(f"not all of {', '.join(wanted)} can hold a group")
         if not self.keeps_majority(group, wanted):
             return _stale(f"group {group.number} would lose a majority of its voters")
-        return self._put_group(self.with_wish(group, wanted))
+        return self._put(self.with_wish(group, wanted))
 
     def _report(self, entry: Mapping[str, Any]) -> Outcome:
         """Learn who the members of a group are. What is known already, or better, is no error."""
@@ -216,15 +207,11 @@ class ClusterState:
         if not self.is_newer(group, entry["index"]):
             return Outcome()
         voters, learners = tuple(entry["voters"]), tuple(entry["learners"])
-        return self._put_group(Group(group.number, group.birth, voters, learners, entry["index"], group.wanted))
+        return self._put(replace(group, voters=voters, learners=learners, index=entry["index"]))
 
     def _may_hold(self, replica: str) -> bool:
         store = self.cluster.store(names.node_of(replica))
         return store is not None and store.replica == replica and store.may_hold
-
-    def _put_group(self, group: Group) -> Outcome:
-        lists = {key: list(getattr(group, key)) for key in ("birth", "voters", "learners", "wanted")}
-        return self._put(names.GROUP, str(group.number), {**lists, "index": group.index})
 
     # Topics
 
@@ -240,12 +227,8 @@ class ClusterState:
             return Outcome(Response.NO_PERMISSION, f"there were {MAX_TOPICS} topics already")
         if old is None:
             old = Topic(name, 0, self.next_topic(known), 0, 0, 0, False)
-        retain_ms, retain_bytes = (
-            getattr(old, key) if entry[key] == KEEP else entry[key] for key in ("retain_ms", "retain_bytes")
-        )
-        return self._put_topic(
-            Topic(name, 0, old.id, max(old.queues, entry["queues"]), retain_ms, retain_bytes, deleted=False)
-        )
+        limits = {key: entry[key] for key in ("retain_ms", "retain_bytes") if entry[key] != KEEP}
+        return self._put(replace(old, queues=max(old.queues, entry["queues"]), **limits))
 
     def _delete_topic(self, entry: Mapping[str, Any]) -> Outcome:
         known = self.cluster.topic(entry["name"])
@@ -253,9 +236,7 @@ class ClusterState:
             return Outcome(Response.TOPIC_NOT_EXIST, f"topic {entry['name']} does not exist")
         if refused := self._conflict(entry, known):
             return refused
-        return self._put_topic(
-            Topic(known.name, 0, known.id, known.queues, known.retain_ms, known.retain_bytes, deleted=True)
-        )
+        return self._put(replace(known, deleted=True))
 
     def _conflict(self, entry: Mapping[str, Any], known: Topic | None) -> Outcome | None:
         version = known.version if known is not None else 0
@@ -265,20 +246,6 @@ class ClusterState:
             Response.METADATA_CONFLICT, f"topic {entry['name']} has version {version}, not {entry['expected']}"
         )
 
-    def _put_topic(self, topic: Topic) -> Outcome:
-        return self._put(names.TOPIC, topic.name, _without(topic, "name", "version"))
-
-
-_SAME = Outcome()
-
 
 def _stale(remark: str) -> Outcome:
     return Outcome(Response.METADATA_CONFLICT, remark)
-
-
-def _moves(node: Broker | Store, undo: bool) -> bool:
-    return (node.state == DRAINING) == undo
-
-
-def _without(parsed: Broker | Store | Owner | Topic, *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in asdict(parsed).items() if key not in keys}
