@@ -54,19 +54,21 @@ class Word(Text):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A text that this expression matches as a whole."""
+    """A text that this expression matches as a whole, such as ``example``."""
 
     expression: re.Pattern[str]
     needed: bool = True
+    example: str = "limits"
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A whole number of so many bits, its sign included, that is ``least`` or more."""
+    """A whole number of so many bits, its sign included, from ``least`` to ``most``."""
 
     needed: bool = True
     bits: int = 64
     least: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,15 @@ class Free:
     needed: bool = False
 
 
-Field = Text | Pattern | Whole | Wholes | Flag | Free
+@dataclass(frozen=True, slots=True)
+class Json:
+    """JSON of this shape, as a text."""
+
+    shape: Shape
+    needed: bool = True
+
+
+Field = Text | Pattern | Whole | Wholes | Flag | Free | Json
 
 NAME, TOPIC, I64, I32, FLAG, FREE = Text(), Topic(), Whole(), Whole(bits=32), Flag(), Free()
 MAYBE_NAME, MAYBE_I64, MAYBE_I32 = Text(needed=False), Whole(needed=False), Whole(needed=False, bits=32)

@@ -27,12 +27,14 @@ class WorldEnv:
         self.timers: dict[str, int] = {}
         self.pending: set[int] = set()
         self.held: dict[str, list[tuple[int | None, Command]]] = {}
+        self.acted = 0  # how often the node has sent or traced something
 
     @property
     def live(self) -> bool:
         return self.world.envs.get(self.name) is self
 
     def send(self, to: str, message: Command, *, after: int | None = None) -> None:
+        self.acted += 1
         queue = self.held.setdefault(to, [])
         queue.append((after if after in self.pending else None, message))
         self.release()
@@ -70,6 +72,7 @@ class WorldEnv:
         return self.world.now
 
     def trace(self, event: Event) -> None:
+        self.acted += 1
         self.world.traces.append((self.name, self.incarnation, name_of(event), fields_of(event)))
 
     def synced(self, token: int) -> None:

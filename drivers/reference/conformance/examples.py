@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from reference.wire.requests import Field, Form, Listed, Object, Pattern, Shape, Table, Text, Topic, Whole, Word
+from reference.wire.requests import Field, Form, Json, Listed, Object, Pattern, Shape, Table, Text, Topic, Whole, Word
 
 #: What every field holds that may be any text.
 NAME = "limits"
@@ -23,7 +24,11 @@ def _text(kind: Field, topic: str) -> str:
             return topic
         case Word(words=words):
             return words[0]
-        case Text() | Pattern():
+        case Pattern(example=text):
+            return text
+        case Json(shape=shape):
+            return json.dumps(example(shape))
+        case Text():
             return NAME
     raise ValueError(f"{kind} is never needed")
 

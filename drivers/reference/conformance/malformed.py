@@ -29,6 +29,7 @@ from reference.wire.requests import (
     Flag,
     Form,
     Free,
+    Json,
     Listed,
     Object,
     Pattern,
@@ -124,9 +125,12 @@ def right_request(request: Request, form: Form, topic: str) -> Command:
     return Command(code=request, fields=right_fields(form, topic), body=body)
 
 
-def wrong_requests(request: Request, form: Form, topic: str) -> Iterator[tuple[str, Command]]:
-    """Yield the requests that can't be understood, each with what is wrong about it."""
-    right = right_request(request, form, topic)
+def wrong_requests(
+    request: Request, form: Form, topic: str, right: Command | None = None
+) -> Iterator[tuple[str, Command]]:
+    """Yield the requests that can't be understood, each with what is wrong about it: they differ in one place from
+    ``right``, which is :func:`right_request` by default."""
+    right = right or right_request(request, form, topic)
     good, body = right.fields, right.body
     for key, kind in form.fields.items():
         if kind.needed:
@@ -149,12 +153,17 @@ def _wrong(kind: Field) -> Iterator[str]:
                 yield "nothing"
         case Pattern(expression=expression):
             yield from (text for text in _NO_KEYS if not expression.fullmatch(text))
-        case Whole(bits=bits, least=least):
+        case Whole(bits=bits, least=least, most=most):
             yield from ("x", str(1 << bits - 1), str((-1 << bits - 1) - 1))
+            if most is not None:
+                yield str(most + 1)
             if least is not None:
                 yield from map(str, sorted({least - 1, min(least - 1, -1)}, reverse=True))
         case Wholes():
             yield from ("x", f"1;{1 << 63}")
+        case Json(shape=shape):
+            yield "{"
+            yield from (json.dumps(value) for _, value in _wrong_values(shape, ""))
         case Flag() | Free():
             pass
 

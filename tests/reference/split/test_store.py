@@ -338,14 +338,6 @@ def test_a_leader_with_a_full_disk_refuses_appends_and_gives_way() -> None:
     assert world.ask(other, ConfirmRequest(group=0, epoch=world.owner.fenced_epoch)).code == 0
 
 
-@pytest.mark.parametrize("code", [9420, 9421, 9422, 9423, 9424, 9425, 9302, 9303])
-def test_hostile_requests_are_refused_in_a_sentence(settled: StoreWorld, code: int) -> None:
-    for fields in ({}, {"group": "-1"}, {"group": "99999"}, {"group": "x"}):
-        answer = settled.ask("store-0", MetaRequest(Request(code), fields))
-        assert answer.code == Response.INVALID_PARAMETER and answer.remark
-    assert traced(settled, "crash") == []
-
-
 @pytest.mark.parametrize("path", ["raft/log.", "store/identity"])
 def test_a_disk_that_lost_what_was_synced_begins_as_another_one(path: str) -> None:
     """R6: below the bound nobody knows which votes and entries were lost."""

@@ -89,8 +89,7 @@ def whole() -> WholeWorld:
 
 
 def test_meta_deletes_no_topic_that_it_does_not_know(whole: WholeWorld) -> None:
-    leader = next(name for name in whole.make if name.startswith("meta") and whole.nodes[name].raft.leads_committed)
-    answer = whole.ask(leader, Request.META_DELETE_TOPIC, topic="nil")
+    answer = whole.ask(whole.meta_leader, Request.META_DELETE_TOPIC, topic="nil")
     assert answer is not None and answer.code == Response.TOPIC_NOT_EXIST and "nil" in answer.remark
 
 
@@ -99,8 +98,7 @@ def test_below_the_start_there_is_an_error_with_the_start_wherever_readers_look(
     owner = world.owner(0)
     for _ in range(20):
         assert world.send(owner, bytes(100)).code == 0
-    leader = next(name for name in world.make if name.startswith("meta") and world.nodes[name].raft.leads_committed)
-    changed = world.ask(leader, Request.META_TOPIC, topic="t", queues=8, retain_bytes=1000)
+    changed = world.ask(world.meta_leader, Request.META_TOPIC, topic="t", queues=8, retain_bytes=1000)
     assert changed is not None and changed.code == 0
     world.run(5000)
     start = int(world.of_queue(owner, Request.GET_MIN_OFFSET).fields["offset"])

@@ -1,4 +1,4 @@
-"""A whole split cluster in a small world: meta nodes, stores, brokers, the object store; and a client of it."""
+"""A whole split cluster in a small world: all its nodes, and a client of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reference.wire.codes import Request
 from reference.wire.command import Command
 from tests.reference.raftnet import World
 
-ROLES = {"meta": "meta", "store": "store", "broker": "broker", "tier": "objectstore"}
+ROLES = {"meta": "meta", "store": "store", "broker": "broker", "tier": "objectstore", "nameserver": "nameserver"}
 GROUPS, SLICES, BROKERS, STORES = 4, 2, ("broker-0", "broker-1"), ("store-0", "store-1", "store-2")
 
 
@@ -26,7 +26,7 @@ class WholeWorld(World):
             spec = NodeSpec(name=name, role=role, package="reference.split", options=told)
             return lambda: build(spec)
 
-        super().__init__(seed, {name: make(name) for name in (*metas, *STORES, *BROKERS, "tier-0")})
+        super().__init__(seed, {name: make(name) for name in (*metas, *STORES, *BROKERS, "tier-0", "nameserver-0")})
         self._requests = 0
         made = self.ask(self.owner(0), Request.UPDATE_AND_CREATE_TOPIC, topic="t", writeQueueNums=8)
         assert made is not None and made.code == 0
@@ -40,6 +40,12 @@ class WholeWorld(World):
 
         self.run(10_000, until=lambda: bool(serving()))
         return serving()[0]
+
+    @property
+    def meta_leader(self) -> str:
+        """Return the meta node that leads."""
+        nodes = [name for name in self.envs if name.startswith("meta")]
+        return next(name for name in nodes if self.nodes[name].raft.leads_committed)
 
     def leader(self, group: int) -> str:
         """Return the store that leads a group."""
