@@ -180,7 +180,7 @@ class ProducerRequests:
             while self._sends and self._sends[0].end <= acknowledged:
                 waiting = self._sends.popleft()
                 answered = waiting.end
-                self._answer(env, waiting, waiting.answer)
+                waiting.respond(env, waiting.answer)
             if answered >= 0:
                 stood_on: dict[str, Any] = {}
                 if broker.replication.is_weaker:
@@ -188,18 +188,14 @@ class ProducerRequests:
                 env.trace(events.Acked(epoch=broker.epoch, position=answered, confirm=broker.log.confirm, **stood_on))
         while self._changes and self._changes[0].end <= broker.queues.dispatched:
             waiting = self._changes.popleft()
-            self._answer(env, waiting, waiting.answer)
+            waiting.respond(env, waiting.answer)
 
     def _copies(self, position: int) -> dict[str, int]:
         """Return the replicas that hold everything below this position, as far as acknowledgements count them."""
         return {name: end for name, end in self._broker.replication.counted_ends().items() if end >= position}
 
-    def _answer(self, env: Env, waiting: PendingRequest, answer: Command) -> None:
-        if not waiting.request.is_oneway:
-            env.send(waiting.source, answer)
-
     def _unclear(self, env: Env, waiting: PendingRequest, remark: str) -> None:
-        self._answer(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
+        waiting.respond(env, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
 
     def timer(self, env: Env, name: str) -> None:
         """End requests that waited too long; their outcome is unknown: their records may yet count."""

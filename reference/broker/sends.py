@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chaos.node import Address
+from chaos.node import Address, Env
 from reference.broker.parts import Refused
 from reference.broker.records import MAX_BODY_BYTES, MAX_USER_PROPERTIES_BYTES, encode
 from reference.wire.codes import Request, Response
@@ -101,3 +101,8 @@ class PendingRequest:
     request: Command
     answer: Command
     deadline_ns: int
+
+    def respond(self, env: Env, answer: Command) -> None:
+        """Answer its sender, unless that wants no answer."""
+        if not self.request.is_oneway:
+            env.send(self.source, answer)

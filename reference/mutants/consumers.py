@@ -54,7 +54,7 @@ class OffsetBeforeConfirm(ProducerRequests):
         waiting = self._changes.pop()
         queue = broker.find_queue(fields["topic"], int(fields["queueId"]))
         broker.queues.offsets.setdefault(fields["consumerGroup"], {})[queue.index] = int(fields["commitOffset"])
-        self._answer(env, waiting, waiting.answer)
+        waiting.respond(env, waiting.answer)
 
 
 class BootstrapWithoutOffsets(CommitLog):

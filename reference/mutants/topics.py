@@ -20,7 +20,7 @@ class TopicBeforeConfirm(ProducerRequests):
         super().create_topic(env, source, message)
         if self._changes and self._changes[-1].request is message:
             waiting = self._changes.pop()
-            self._answer(env, waiting, waiting.answer)
+            waiting.respond(env, waiting.answer)
 
 
 class TopicsOfDefaultSize(ProducerRequests):

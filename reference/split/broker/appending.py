@@ -242,7 +242,7 @@ class Appends:
         while self.pending and self.pending[0].end <= end:
             waiting = self.pending.popleft()
             answered = waiting.end
-            self._reply(env, waiting, waiting.answer)
+            waiting.respond(env, waiting.answer)
         if answered >= 0:
             env.trace(events.GroupAcked(epoch=self.epoch, position=answered, group=self.group))
 
@@ -260,18 +260,14 @@ class Appends:
                 waiting = self.pending.popleft()
                 if self.is_definite(batch):
                     remark = "the slice has another owner; the message is not stored"
-                    self._reply(env, waiting, waiting.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+                    waiting.respond(env, waiting.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
                 else:
                     self._unknown(env, waiting, "the slice was lost before the message was acknowledged")
 
     def _unknown(self, env: Env, waiting: PendingRequest, remark: str) -> None:
         """Answer with the place that the record was given: RocketMQ's client reads it from such an answer, too."""
         fields = waiting.answer.fields
-        self._reply(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, fields, remark=remark))
-
-    def _reply(self, env: Env, waiting: PendingRequest, answer: Command) -> None:
-        if not waiting.request.is_oneway:
-            env.send(waiting.source, answer)
+        waiting.respond(env, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, fields, remark=remark))
 
     def unresolved(self) -> Sequence[Batch]:
         """Return what is not acknowledged yet, by position."""

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from chaos.node import Env
 from reference.split.calls import Calls, Request
-from reference.split.names import split_replica
+from reference.split.names import node_of
 from reference.split.requests import REFUSALS, Refusal
 from reference.split.view import Cluster
 from reference.wire.codes import Response
@@ -59,7 +59,7 @@ class Stores:
     def members(self, group: int) -> Sequence[str]:
         """Return the nodes that vote in a group, as meta knows it; those that it was born with at first."""
         known = self._cluster.group(group)
-        return [split_replica(name)[0] for name in known.voters or known.birth] if known is not None else []
+        return [node_of(name) for name in known.voters or known.birth] if known is not None else []
 
     def ask_leader(
         self,

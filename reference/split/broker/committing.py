@@ -17,7 +17,6 @@ from reference.broker.sends import PendingRequest
 from reference.split.broker.asking import Outcome, Stores
 from reference.split.requests import CommitRequest
 from reference.wire.codes import Response
-from reference.wire.command import Command
 
 #: Consumer group, topic id, number of the queue.
 Key = tuple[str, int, int]
@@ -122,7 +121,7 @@ class Commits:
         self.offsets[key] = max(self.offsets.get(key, 0), commit.offset)
         del self._under_way[key]
         for waiting in commit.waiting:
-            self._reply(env, waiting, waiting.answer)
+            waiting.respond(env, waiting.answer)
         self._begin(env, key)
 
     # Commits end otherwise
@@ -150,13 +149,9 @@ class Commits:
         """Answer who waits for a commit that ends without being acknowledged."""
         for waiting in commit.waiting:
             if self.is_definite(commit):
-                self._reply(env, waiting, waiting.request.reply(code, remark=f"{remark}; the offset is not stored"))
+                waiting.respond(env, waiting.request.reply(code, remark=f"{remark}; the offset is not stored"))
             else:
                 self._unknown(env, waiting, f"{remark}; the offset may be stored")
 
     def _unknown(self, env: Env, waiting: PendingRequest, remark: str) -> None:
-        self._reply(env, waiting, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))
-
-    def _reply(self, env: Env, waiting: PendingRequest, answer: Command) -> None:
-        if not waiting.request.is_oneway:
-            env.send(waiting.source, answer)
+        waiting.respond(env, waiting.request.reply(Response.FLUSH_SLAVE_TIMEOUT, remark=remark))

@@ -7,6 +7,7 @@ where the groups end, and from then on nobody of an earlier epoch adds anything.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from chaos.node import Env
 from reference.broker.parts import Refused
@@ -90,22 +91,19 @@ class Slices:
             if outcome.answer is not None:
                 self._answered(env, owned, group, outcome.answer)
             elif outcome.code == Response.GROUP_FENCED:
-                self._lost(env, owned, outcome.code)
+                self._lost(owned, env, outcome.code)
             else:
                 stores.again(env, outcome, lambda env: self._fence(env, owned, group))
 
         stores.ask_leader(env, group, owned.request(group, self._name), FenceAnswer.read, came)
 
     def _answered(self, env: Env, owned: OwnedSlice, group: int, found: FenceAnswer) -> None:
-        def lost(env: Env, code: int) -> None:
-            self._lost(env, owned, code)
-
-        owned.groups[group] = OpenGroup(self._parts, owned, group, found, lost)
+        owned.groups[group] = OpenGroup(self._parts, owned, group, found, partial(self._lost, owned))
         if self.may_serve(owned):
             owned.is_open = True
             env.trace(owned.opened())
 
-    def _lost(self, env: Env, owned: OwnedSlice, code: int) -> None:
+    def _lost(self, owned: OwnedSlice, env: Env, code: int) -> None:
         """A group has said that this epoch is over, or that what stands there contradicts what this broker knows. In
         the first case only a later epoch can open the slice again; else the groups are asked again where they end."""
         if self.owned.get(owned.number) is not owned:

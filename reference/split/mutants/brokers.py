@@ -76,7 +76,7 @@ class CursorNotFenced(Commits):
             if commit is not None and waiting in commit.waiting:
                 commit.waiting.remove(waiting)
         self.offsets[key] = max(self.offsets.get(key, 0), offset)
-        self._reply(env, waiting, waiting.answer)
+        waiting.respond(env, waiting.answer)
 
 
 class BelowTheStart(Pulls):
