@@ -15,7 +15,6 @@ from reference.split.store.segment_files import SegmentFiles
 from reference.split.store.sweeping import Sweeper
 from reference.split.store.tier import SegmentTier
 from reference.split.store.uploads import Uploads
-from reference.split.view import Cluster
 
 
 class OrphanIsDeleted(Sweeper):
@@ -31,8 +30,8 @@ class OrphanIsDeleted(Sweeper):
 class SegmentsLeak(Sweeper):
     """A leader deletes what it has seen trimmed. What was trimmed under those before it is not looked for."""
 
-    def __init__(self, cluster: Cluster, tier: SegmentTier, delete_ms: int) -> None:
-        super().__init__(cluster, tier, delete_ms)
+    def __init__(self, tier: SegmentTier, delete_ms: int) -> None:
+        super().__init__(tier, delete_ms)
         self._begun: dict[int, dict[int, int]] = {}  # group → topic → trimmed up to where when it was led first
 
     def consider(self, env: Env, led: Led, machine: GroupMachine) -> None:

@@ -82,7 +82,7 @@ class Groups:
         self._make_machine = parts.machine
         self._uploads = parts.uploads(tier)
         self._retention = parts.retention(cluster)
-        self._sweeper = parts.sweeper(cluster, tier, number_of(options, "delete_ms", 5000, 0))
+        self._sweeper = parts.sweeper(tier, number_of(options, "delete_ms", 5000, 0))
         self.moving = parts.moving(self.host, cluster, metas)
         self._revision = -1
 

@@ -12,7 +12,6 @@ from reference.split.segments import Segment
 from reference.split.store.led import Led
 from reference.split.store.machine import GroupMachine
 from reference.split.store.tier import SegmentTier
-from reference.split.view import Cluster
 
 #: So many topics are looked at at once by a store; a look comes again after so many times the delay of deletions.
 MAX_UNDER_WAY, AGAIN = 2, 10
@@ -22,8 +21,8 @@ _MS = 1_000_000
 class Sweeper:
     """The looks at the object store for the groups that a store leads."""
 
-    def __init__(self, cluster: Cluster, tier: SegmentTier, delete_ms: int) -> None:
-        self._cluster, self._tier = cluster, tier
+    def __init__(self, tier: SegmentTier, delete_ms: int) -> None:
+        self._tier = tier
         self._delay_ns = delete_ms * _MS
         self._due: dict[tuple[int, int], tuple[int, int]] = {}  # group, topic → up to where to look, and when
         self._looked: dict[tuple[int, int], int] = {}  # up to where the last look went
@@ -49,11 +48,10 @@ class Sweeper:
         return led.leads
 
     def may_delete(self, machine: GroupMachine, segment: Segment) -> bool:
-        """Policy: only what the group no longer names, and lies below what was trimmed when the delay began, or is of a
-        topic that is known to be deleted."""
+        """Policy: only what the group no longer names, and lies below what was trimmed when the delay began: also who
+        has lost the lead since then knows that it never comes back."""
         position = self._due[machine.number, segment.topic_id][0]
-        is_old = segment.end <= position or self._cluster.is_deleted(segment.topic_id)
-        return is_old and segment not in machine.group.segments
+        return segment.end <= position and segment not in machine.group.segments
 
     def _look(self, env: Env, machine: GroupMachine, topic_id: int) -> None:
         place = machine.number, topic_id

@@ -188,7 +188,7 @@ def test_a_seal_is_due_by_size_or_age_and_never_before_the_clocks_are_known() ->
 # Objects that nobody refers to
 
 
-def test_the_sweeper_touches_only_what_is_trimmed_or_of_a_deleted_topic() -> None:
+def test_the_sweeper_touches_only_what_is_trimmed() -> None:
     """R13: a segment of which UPLOADED isn't logged yet has an object that nobody names so far."""
     env, machine = machine_with(1, 2, 3)
     first, second, _ = (one.segment for one in machine.group.of_topic(11))
@@ -196,14 +196,11 @@ def test_the_sweeper_touches_only_what_is_trimmed_or_of_a_deleted_topic() -> Non
     zombie = Segment(group=5, topic_id=11, start=0, end=first.end, digest="0" * 32)
     above = Segment(group=5, topic_id=11, start=first.end, end=second.end + 1, digest="0" * 32)
     place, position = (5, 11), machine.group.trimmed[11].position
-    living = Sweeper(cluster_with(), None, 100)  # type: ignore[arg-type]
-    living._due[place] = position, 0
-    assert [living.may_delete(machine, one) for one in (first, zombie, second, above)] == [True, True, False, False]
-    living._due[place] = 0, 0
-    assert not living.may_delete(machine, first), "it was trimmed after this look's delay had begun"
-    deleted = Sweeper(cluster_with(deleted=True), None, 100)  # type: ignore[arg-type]
-    deleted._due[place] = position, 0
-    assert [deleted.may_delete(machine, one) for one in (second, above)] == [False, True]
+    sweeper = Sweeper(None, 100)  # type: ignore[arg-type]
+    sweeper._due[place] = position, 0
+    assert [sweeper.may_delete(machine, one) for one in (first, zombie, second, above)] == [True, True, False, False]
+    sweeper._due[place] = 0, 0
+    assert not sweeper.may_delete(machine, first), "it was trimmed after this look's delay had begun"
 
 
 class FakeTier:
@@ -220,7 +217,7 @@ def test_a_look_is_put_off_by_no_later_trim() -> None:
     """A topic that is trimmed more often than its objects' delay would never be looked at."""
     env, machine = machine_with(1, 2, 3)
     led, tier = FakeLed(), FakeTier()
-    sweeper = Sweeper(cluster_with(), tier, 100)  # type: ignore[arg-type]
+    sweeper = Sweeper(tier, 100)  # type: ignore[arg-type]
     for offset in (1, 2, 3):
         apply(env, machine, Trim(topic_id=11, version=1, rule=BY_TIME, now_ms=9, starts={0: offset}))
         sweeper.consider(env, led, machine)  # type: ignore[arg-type]
