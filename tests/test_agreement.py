@@ -4,7 +4,7 @@ hosts, and decides the same laws: for the correct system, and for planted bugs t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,33 +69,32 @@ REFERENCE = {
 }
 #: Experiments with the split system that come with Stormproof, and the bugs that show in them.
 SPLIT: Mapping[str, Mapping[str, Any]] = {
-    "quickstart": {"mutant": "two-lives-one-node", "shows": ("life-reused",)},
-    "broker_kill": {},
-    "drain_all": {},
-    "owner_apart": {},
-    "power_loss": {},
-    "seal_and_lose": {},
-    "store_dies": {},
-    "zone_outage": {},
+    "split/quickstart": {"mutant": "two-lives-one-node", "shows": ("life-reused",)},
+    "split/broker_kill": {},
+    "split/drain_all": {},
+    "split/owner_apart": {},
+    "split/power_loss": {},
+    "split/seal_and_lose": {},
+    "split/store_dies": {},
+    "split/zone_outage": {},
 }
 SHIPPED = experiments(ROOT)
-CASES = REFERENCE | {
-    name: Case(text=SHIPPED[name].read_text("utf-8"), **bug)
-    for name, bug in ((f"split/{name}", bug) for name, bug in SPLIT.items())
-}
+CASES = REFERENCE | {name: Case(text=SHIPPED[name].read_text("utf-8"), **bug) for name, bug in SPLIT.items()}
 #: Deployments that need Docker's engine, as the tests have them.
 ENGINE = ("docker", "ssh")
-#: One of them stands for all in the short suite.
-PARAMETERS = {name: pytest.param(name, marks=() if name == "switches" else pytest.mark.full) for name in CASES}
-#: That the correct system is valid on these, the storms of tests/chaos/deployments show in the short suite.
-LONG = [pytest.param(on, marks=[getattr(pytest.mark, on), pytest.mark.full]) for on in ENGINE]
+#: In the short suite one case stands for all, in the simulator: tests/stormproof/test_killed_harness.py finds a planted
+#: bug on processes, and the storms of tests/chaos/deployments are VALID elsewhere.
+SHORT = ("switches", "sim")
+#: What the kernel does in namespaces is the same as in containers.
+WHERE = {"sim": (), "process": (), **{on: (getattr(pytest.mark, on),) for on in ("netns", *ENGINE)}}
 
 
-#: What the kernel does is the same as in containers.
-NETNS = pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.full])
-#: In the short suite tests/stormproof/test_killed_harness.py finds a planted bug on processes, and a storm in
-#: namespaces is VALID.
-PROCESS = pytest.param("process", marks=pytest.mark.full)
+def everywhere(names: Iterable[str]) -> list[Any]:
+    """Return each case with each deployment. The long ones, which have no planted bug, don't run on hosts: nodes there
+    are processes whose links the kernel cuts, as in namespaces."""
+    pairs = [(name, on) for name in names for on in WHERE if on != "ssh" or CASES[name].mutant]
+    marks = {pair: (*WHERE[pair[1]], *(() if pair == SHORT else (pytest.mark.full,))) for pair in pairs}
+    return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
 
 
 @pytest.fixture
@@ -129,8 +128,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], set[s
     return find
 
 
-@pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, *LONG], indirect=True)
-@pytest.mark.parametrize("name", PARAMETERS.values())
+@pytest.mark.parametrize(("name", "where"), everywhere(CASES), indirect=["where"])
 def test_the_correct_system_is_valid_everywhere(
     name: str, where: list[str], tmp_path: Path, simulated: Callable[[str], set[str]]
 ) -> None:
@@ -139,8 +137,7 @@ def test_the_correct_system_is_valid_everywhere(
     assert decided(tmp_path, found) == simulated(name) and len(simulated(name)) > 5
 
 
-@pytest.mark.parametrize("where", ["sim", PROCESS, NETNS, *LONG], indirect=True)
-@pytest.mark.parametrize("name", [PARAMETERS[name] for name, case in CASES.items() if case.mutant])
+@pytest.mark.parametrize(("name", "where"), everywhere(one for one in CASES if CASES[one].mutant), indirect=["where"])
 def test_the_planted_bug_is_found_everywhere(name: str, where: list[str], tmp_path: Path) -> None:
     case, seen = CASES[name], []
     for seed in range(1, TRIES + 1):
