@@ -21,6 +21,7 @@ from reference.split.store.machine import GroupMachine
 from reference.split.store.moving import Moving
 from reference.split.store.retention import Retention, trim_of
 from reference.split.store.sweeping import Sweeper
+from reference.split.view import Cluster
 from reference.wire.command import Command
 
 
@@ -133,6 +134,21 @@ class TrimsTheWrongLog(Retention):
         return trim_of(mine, topic_id, found.version, found.rule, now_ms) if mine else None
 
 
+class LooksOnce(Retention):
+    """What had nothing to let go when a store looked at it is not looked at again before the store is restarted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._looked: dict[tuple[int, int], None] = {}
+
+    def due(self, group: Group, topic_id: int, now_ms: int) -> Trim | None:
+        place = group.number, topic_id
+        found = super().due(group, topic_id, now_ms) if place not in self._looked else None
+        if found is None:
+            self._looked[place] = None
+        return found
+
+
 class OneClockTrims(Host):
     """Now is what the leader's own clock says."""
 
@@ -243,6 +259,13 @@ MUTANTS = (
         stands_for="automq-for-rocketmq #682: one log is trimmed by what was found out about another",
         parts={"store": {"retention": TrimsTheWrongLog}},
         scenario="retention",
+    ),
+    Planted(
+        name="retention-looks-once",
+        law="retention",
+        stands_for="tiered-storage-for-apache-kafka #596: a log over its limit is forgotten until its leader restarts",
+        parts={"store": {"retention": LooksOnce}},
+        scenario="member_behind",
     ),
     Planted(
         name="one-clock-trims",

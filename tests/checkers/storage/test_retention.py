@@ -11,7 +11,7 @@ from chaos.judging.registry import registry
 from chaos.testing.laws import check_law
 from chaos.verdict import Validity
 from tests.checkers.names import A, L
-from tests.checkers.storage.clusters import STORES, Cluster, cluster
+from tests.checkers.storage.clusters import STORES, Cluster, cluster, digest
 
 LAW = L.RETENTION
 #: What wall clocks show when the run begins.
@@ -53,20 +53,42 @@ def trimmed() -> Cluster:
     return it
 
 
-def finished(it: Cluster, *, calm_s: float = 40, oldest_ms: int = 20_000) -> Cluster:
+def finished(
+    it: Cluster, *, calm_s: float = 40, oldest_ms: int = 20_000, kept_bytes: int = 199, late_bytes: int = 0
+) -> Cluster:
+    """After so long a calm, and then so many bytes more, stores hold so much of the topic with a limit by size, the
+    oldest 100 bytes of it in a sealed segment."""
     it.phase("recover")
     it.recovered()
     it.wait(calm_s)
+    if late_bytes:
+        it.add(0, 1, 600, 600 + late_bytes)
     it.phase("collect")
-    kept = {str(TOPIC): [WALL_MS + oldest_ms, 100], str(OTHER): [WALL_MS, 100]}
+    kept = {str(TOPIC): [WALL_MS + oldest_ms, 100], str(OTHER): [WALL_MS, kept_bytes]}
+    segments = [[topic, 400, 600, digest(place), "local"] for place, topic in enumerate((TOPIC, OTHER), 4)]
     for store in range(3):
-        it.final(store, 0, 600, kept=kept, now_ms=WALL_MS + 54_999)
+        it.final(store, 0, 600 + late_bytes, kept=kept, segments=segments, now_ms=WALL_MS + 54_999)
     return it
 
 
 def test_trims_that_their_rules_allow_keep_the_promise() -> None:
     verdict = finished(trimmed()).expect(LAW, validity=Validity.VALID)
-    assert verdict.counts == {"trims": 3, "kept_topics": 3}
+    assert verdict.counts == {"trims": 3, "kept_topics": 6}
+
+
+def test_what_has_come_lately_may_be_beyond_a_limit() -> None:
+    finished(trimmed(), kept_bytes=249, late_bytes=50).expect(LAW, validity=Validity.VALID)
+    finished(trimmed(), kept_bytes=250, late_bytes=50).expect(LAW, A.KEPT_TOO_LONG, validity=Validity.INVALID)
+    finished(trimmed(), kept_bytes=200, calm_s=29).expect(LAW, validity=Validity.VALID)
+
+
+def test_no_clock_shows_elsewhere_since_when_there_is_too_much() -> None:
+    it = finished(trimmed(), kept_bytes=200)
+    it.meta["deployment"] = "process"
+    it.expect(LAW, validity=Validity.UNKNOWN)
+    it = finished(trimmed())
+    it.meta["deployment"] = "process"
+    it.expect(LAW, validity=Validity.VALID)
 
 
 def _young(it: Cluster) -> None:
@@ -108,6 +130,10 @@ def _old(it: Cluster) -> None:
     finished(it, oldest_ms=19_000)
 
 
+def _large(it: Cluster) -> None:
+    finished(it, kept_bytes=200)
+
+
 def _same_id(it: Cluster) -> None:
     it.topic("t", TOPIC, deleted=True)
     it.topic("t", TOPIC)
@@ -127,6 +153,7 @@ BREACHES: dict[Callable[[Cluster], None], tuple[str, ...]] = {
     _counted_twice: (A.SIZE_OVERCOUNTED,),
     _time_back: (A.LOGGED_TIME_WENT_BACK,),
     _old: (A.KEPT_TOO_LONG,),
+    _large: (A.KEPT_TOO_LONG,),
     _same_id: (A.TOPIC_ID_USED_AGAIN,),
     _same_id_elsewhere: (A.TOPIC_ID_USED_AGAIN,),
 }
@@ -152,6 +179,10 @@ def test_what_is_kept_shortly_after_a_fault_is_unknown() -> None:
     it = trimmed()
     it.undo("kill", it.inject("kill", STORES[0]))
     finished(it, calm_s=5, oldest_ms=0).expect(LAW, validity=Validity.UNKNOWN)
+    it = trimmed()
+    it.wait(20)
+    it.undo("kill", it.inject("kill", STORES[0]))
+    finished(it, calm_s=15, kept_bytes=200).expect(LAW, validity=Validity.UNKNOWN)
     it = trimmed()
     it.undo("clock", it.inject("clock", "broker-0", effects={"skews_clocks": ["broker-0"]}))
     finished(it, oldest_ms=0).expect(LAW, validity=Validity.UNKNOWN)
