@@ -133,7 +133,7 @@ class RaftState:
 
     def members_applied(self, env: Env, index: int, members: Members) -> None:
         """Take note that a membership is committed."""
-        self.machine.members_changed(env, index, members)
+        return
 
     def put(self, env: Env, index: int, entry: Entry) -> None:
         """Log an entry, in the place of all from its index on."""

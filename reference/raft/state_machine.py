@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from chaos.node import Env
-
-if TYPE_CHECKING:
-    from reference.raft.members import Members
 
 #: Called with the state machine's outcome and the entry's index, or with None and -1: the outcome is unknown.
 Proposed = Callable[[Env, object, int], None]
@@ -34,10 +31,6 @@ class StateMachine(Protocol):
 
     def role_changed(self, env: Env) -> None:
         """Take note that the node's role, its term or the leader that it knows has changed."""
-
-    def members_changed(self, env: Env, index: int, members: Members) -> None:
-        """Take note that a membership is committed: this entry's."""
-        return
 
     def may_compact(self) -> bool:
         """Return whether the entries applied so far may be dropped: all that a snapshot of now leaves to files is on

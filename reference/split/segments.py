@@ -48,6 +48,11 @@ class Segment:
         """Its name on a store's disk."""
         return FILES + self.key.removeprefix(OBJECTS)
 
+    def traced(self) -> dict[str, Any]:
+        """Return it as events name it."""
+        places = {"position": self.start, "end": self.end, "group": self.group}
+        return {**places, "topic": self.topic_id, "digest": self.digest}
+
     def fields(self) -> dict[str, str]:
         """Return it as header fields."""
         return {key: str(value) for key, value in self.row().items()}

@@ -189,11 +189,6 @@ class GroupEnv:
         self._shared = shared
 
     @property
-    def node(self) -> Env:
-        """The node's own, to reach others than replicas with."""
-        return self._shared.env
-
-    @property
     def incarnation(self) -> int:
         return self._shared.env.incarnation
 

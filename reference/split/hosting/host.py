@@ -96,11 +96,6 @@ class Host:
         log = self.wal.logs.get(group)
         return isinstance(log, RaftLog) and log.is_gone
 
-    def join(self, env: Env, group: int) -> Replica:
-        """Begin a replica that knows no members yet, and has no vote before it does."""
-        self._shared.enter(env)
-        return self._begin_log(env, group, ())
-
     def remove(self, env: Env, group: int, term: int) -> None:
         """Delete a replica that was removed in this term. Its own term and its vote are kept, or this term: leaders of
         earlier ones find nobody here. The outcome of what it proposed, as a leader that was cut off, is unknown."""
@@ -115,6 +110,7 @@ class Host:
         self._machines.removed(self._env(group), group)
 
     def _begin_log(self, env: Env, group: int, members: Sequence[str]) -> Replica:
+        """Begin a replica; who joins by a message knows no members yet, and has no vote before it does."""
         log = self.wal.logs.get(group) or self._open_log(group)
         assert isinstance(log, RaftLog)
         log.begin(env.disk, members)

@@ -106,7 +106,6 @@ class Replica(Raft):
 
     def members_applied(self, env: Env, index: int, members: Members) -> None:
         """Have those that are members no more learn it: nothing else is sent to them from now on."""
-        super().members_applied(env, index, members)
         before, self._committed = self._committed or self.memberships.beginning, members
         for name in before.all:
             if self.is_leader and name not in members.all:

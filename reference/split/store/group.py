@@ -119,14 +119,11 @@ class Group:
         """Return the segments of a topic, oldest first."""
         return [one for segment, one in self.segments.items() if segment.topic_id == topic_id]
 
-    def tail_records(self, topic_id: int) -> list[RecordHead]:
-        """Return where the records of a topic lie that are not sealed."""
-        return [head for key, heads in self.tail.queues.items() if key[0] == topic_id for head in heads]
-
     def kept(self, topic_id: int) -> tuple[int, int]:
         """Return the store time of the oldest record of a topic that is kept (-1: there is none), and the bytes of all
         of them."""
-        segments, tail = self.of_topic(topic_id), self.tail_records(topic_id)
+        segments = self.of_topic(topic_id)
+        tail = [head for key, heads in self.tail.queues.items() if key[0] == topic_id for head in heads]
         times = [*(one.oldest_ms for one in segments), *(head.store_ms for head in tail)]
         return min(times, default=-1), sum(one.size for one in segments) + sum(head.size for head in tail)
 

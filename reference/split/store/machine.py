@@ -133,9 +133,9 @@ class GroupMachine(StateMachine):
             )
         elif isinstance(entry, Seal):
             for segment, data in outcome.made.items():
-                env.trace(events.Sealed(**_about(index, segment), size=len(data)))
+                env.trace(events.Sealed(**segment.traced(), log_index=index, size=len(data)))
         elif isinstance(entry, Uploaded) and not outcome.code:
-            env.trace(events.Uploaded(**_about(index, entry.segment), key=entry.segment.key))
+            env.trace(events.Uploaded(**entry.segment.traced(), log_index=index, key=entry.segment.key))
 
     def _trace_trim(self, env: Env, index: int, entry: Trim, outcome: Outcome, size_before: int) -> None:
         oldest_ms, left_bytes = self.group.kept(entry.topic_id)
@@ -227,8 +227,3 @@ class GroupMachine(StateMachine):
         """Policy: what lies below the last SEAL and isn't named by the state never will be."""
         group = self.group
         return segment.group == group.number and segment.end <= group.sealed and segment not in group.segments
-
-
-def _about(index: int, segment: Segment) -> dict[str, Any]:
-    places = {"position": segment.start, "end": segment.end, "group": segment.group}
-    return {**places, "log_index": index, "topic": segment.topic_id, "digest": segment.digest}

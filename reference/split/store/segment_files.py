@@ -7,7 +7,6 @@ are found again in the group's log, or at another store, or in the object store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from chaos import events
 from chaos.node import Disk, DiskFull, Env
@@ -106,7 +105,7 @@ class SegmentFiles:
 
     def _hold(self, env: Env, segment: Segment, size: int, source: str) -> None:
         self.held[segment] = size
-        env.trace(events.SegmentHeld(**_about(segment), source=source))
+        env.trace(events.SegmentHeld(**segment.traced(), source=source))
 
     def is_pending(self, segment: Segment) -> bool:
         """Return whether a file is written or waits for room, but isn't durable."""
@@ -143,7 +142,7 @@ class SegmentFiles:
         self._remove(env, segment, why)
 
     def _remove(self, env: Env, segment: Segment, why: str) -> None:
-        env.trace(events.SegmentDropped(**_about(segment), why=why))
+        env.trace(events.SegmentDropped(**segment.traced(), why=why))
         env.disk.remove(segment.path)
         env.disk.sync([segment.path])
 
@@ -151,8 +150,3 @@ class SegmentFiles:
         """Delete files that no group refers to any more, also those that are not durable yet."""
         for segment in [one for one in (*self.held, *self._writing, *self._unwritten) if is_stray(one)]:
             self.drop(env, segment, why)
-
-
-def _about(segment: Segment) -> dict[str, Any]:
-    places = {"position": segment.start, "end": segment.end, "group": segment.group}
-    return {**places, "topic": segment.topic_id, "digest": segment.digest}

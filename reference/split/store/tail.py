@@ -53,22 +53,16 @@ class Tail:
 
     def is_boundary(self, position: int) -> bool:
         """Return whether a record begins or ends there."""
-        return position in (self.start, self.end) or self._begins_at(position)
-
-    def _begins_at(self, position: int) -> bool:
         at = self._index(position)
-        return at < len(self.heads) and self.heads[at].position == position
+        return position == self.end or (at < len(self.heads) and self.heads[at].position == position)
 
     def _index(self, position: int) -> int:
         return _first_at(self.heads, position)
 
-    def bytes_at(self, position: int, size: int) -> bytes:
-        """Return bytes by their place in the group."""
-        return bytes(self.data[position - self.start : position - self.start + size])
-
     def record(self, head: RecordHead) -> bytes:
         """Return one of its records."""
-        return self.bytes_at(head.position, head.size)
+        begin = head.position - self.start
+        return bytes(self.data[begin : begin + head.size])
 
     def before(self, position: int) -> Iterator[tuple[QueueKey, RecordHead]]:
         """Yield the records that end at ``position`` or before, with their queues."""

@@ -100,7 +100,7 @@ def test_other_bytes_at_a_place_that_is_taken_are_refused() -> None:
     first, other = append(1, 0, ("orders", 0, 0, b"X")), append(1, 0, ("orders", 0, 0, b"Y"))
     assert group.apply(first).code == 0
     assert group.apply(other).code == Response.GROUP_OTHER
-    assert group.tail.bytes_at(0, first.end) == first.records
+    assert bytes(group.tail.data[: first.end]) == first.records
 
 
 def test_a_place_beyond_the_end_is_a_gap() -> None:

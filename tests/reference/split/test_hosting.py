@@ -195,7 +195,7 @@ def test_a_replica_that_is_removed_while_it_is_down_learns_it_when_it_stands_for
 def test_who_joins_by_a_message_has_no_vote_until_an_entry_names_it() -> None:
     world = Hosts(7, 4, 1, born_on=3)
     world.run(2000)
-    replica = world.nodes["s3"].host.join(world.envs["s3"], 0)
+    replica = world.nodes["s3"].host.create(world.envs["s3"], 0, ())
     assert not replica.policy.may_vote(replica_on("s0"), 9, 100, 9)
     world.change(0, "add", replica_on("s3"))
     world.run(1000)

@@ -158,7 +158,7 @@ def test_a_replica_without_a_vote_asks_whether_it_was_removed() -> None:
     drained = world.members(0)[0]
     assert world.ask("meta-0", MetaRequest(Request.META_DRAIN, {"node": drained})).code == Response.SUCCESS
     world.run(20_000, until=lambda: drained not in world.members(0))
-    world.store(drained).groups.host.join(world.envs[drained], 0)  # type: ignore[union-attr]
+    world.store(drained).groups.host._begin_log(world.envs[drained], 0, ())  # type: ignore[union-attr]
     assert drained in world.members(0)  # as one that joined late, by a message
     world.run(3000)
     assert drained not in world.members(0)
