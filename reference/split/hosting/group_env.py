@@ -189,6 +189,11 @@ class GroupEnv:
         self._shared = shared
 
     @property
+    def node(self) -> Env:
+        """The node's own; the exploration reaches its model by it."""
+        return self._shared.env
+
+    @property
     def incarnation(self) -> int:
         return self._shared.env.incarnation
 
