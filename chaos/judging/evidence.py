@@ -110,6 +110,8 @@ def _other_trouble(by_harness: pa.Table) -> Iterator[str]:
 
 def _without_effect(table: pa.Table, meta: RunMeta) -> Iterator[UnknownReason]:
     effective, drawn = effective_faults(table), set(meta.drawn_faults)
+    if not _values_of(_rows(table, Kind.HARNESS), "end"):  # what is in force was not undone, and not looked at
+        effective |= Counter(name for name, value in _done(table) if value.get("phase") == "inject")
     for name in sorted(set(meta.faults) - set(effective) - drawn):
         yield UnknownReason(
             text=f"no {name} took effect, though the experiment asks for it",
@@ -130,14 +132,14 @@ def _values_of(rows: pa.Table, f: str) -> list[dict[str, Any]]:
 
 def effective_faults(table: pa.Table) -> Counter[str]:
     """How often each fault was injected and had an effect."""
+    return Counter(name for name, value in _done(table) if value.get("phase") == "undo" and value.get("effective"))
+
+
+def _done(table: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what was done of each fault, with its name: it was injected, or undone."""
     of_faults = _rows(table, Kind.FAULT)
-    injected = of_faults.filter(pc.equal(of_faults["type"].cast(pa.string()), str(OpType.OK)))
-    names = injected["f"].cast(pa.string()).to_pylist()
-    return Counter(
-        name
-        for name, value in zip(names, _values(injected), strict=True)
-        if value.get("phase") == "undo" and value.get("effective")
-    )
+    done = of_faults.filter(pc.equal(of_faults["type"].cast(pa.string()), str(OpType.OK)))
+    yield from zip(done["f"].cast(pa.string()).to_pylist(), _values(done), strict=True)
 
 
 def misunderstood(table: pa.Table) -> list[UnknownReason]:

@@ -149,6 +149,7 @@ def test_a_harness_killed_in_a_fault_leaves_a_history_to_judge_and_nothing_else(
     assert code == 2 and verdict["verdict"] == "UNKNOWN", out[:4000]
     assert verdict["anomalies"].keys() <= {"redelivery"}
     assert any("did not come to its end: its last phase was load" in why for why in verdict["why"])
+    assert not any("no pause took effect" in why for why in verdict["why"]), "it was in force"
     assert "nothing to heal" in finish(begin("heal", run.name))[1] and marks.below(tmp_path) == []
 
 
