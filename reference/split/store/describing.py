@@ -89,10 +89,14 @@ class LogReads:
     def read(self, env: Env, number: int, position: int, then: Callable[[Env, bytes | None, int], None]) -> None:
         """Read whole records from a position on. ``then`` gets them, and where to go on; None for bytes that can't be
         had now, and nothing at the end. Positions of trimmed records are passed over."""
-        group = self._groups.machines[number].group
+        machine = self._groups.machines.get(number)
+        if machine is None:  # it was removed meanwhile
+            then(env, None, position)
+            return
+        group = machine.group
         stretch = _stretch(group, position)
         if stretch:
-            self._open_all(env, number, position, stretch, [], then)
+            self._open_all(env, number, position, stretch[0].segment.end, stretch, [], then)
             return
         records, end = b"", max(position, group.sealed)
         for head in group.tail.heads:
@@ -108,20 +112,21 @@ class LogReads:
         env: Env,
         number: int,
         position: int,
+        end: int,
         left: Sequence[SealedSegment],
         opened: Sequence[OpenSegment],
         then: Callable[[Env, bytes | None, int], None],
     ) -> None:
-        """Open the segments of all topics in a stretch, one after the other."""
+        """Open the segments of all topics in the stretch up to ``end``, one after the other."""
         if not left:
-            self._merge(env, number, position, opened, then)
+            self._merge(env, number, position, end, opened, then)
             return
 
         def came(env: Env, one: OpenSegment | None, text: str) -> None:
             if one is None:
                 then(env, None, position)
             else:
-                self._open_all(env, number, position, left[1:], [*opened, one], then)
+                self._open_all(env, number, position, end, left[1:], [*opened, one], then)
 
         self._groups.reads.open(env, left[0], ANYWHERE, came)
 
@@ -130,6 +135,7 @@ class LogReads:
         env: Env,
         number: int,
         position: int,
+        end: int,
         opened: Sequence[OpenSegment],
         then: Callable[[Env, bytes | None, int], None],
     ) -> None:
@@ -150,8 +156,7 @@ class LogReads:
         if parts:
             then(env, b"".join(parts), end)
         else:  # the rest of this stretch was trimmed
-            group = self._groups.machines[number].group
-            self.read(env, number, next((one.segment.end for one in _stretch(group, position)), group.sealed), then)
+            self.read(env, number, end, then)
 
 
 def _stretch(group: Group, position: int) -> list[SealedSegment]:

@@ -95,6 +95,7 @@ class Groups:
         """Act no more, whatever was asked for comes late: the disk is another one now."""
         self.machines.clear()
         self.host.replicas.clear()
+        self.files.close()
 
     # What the host asks
 

@@ -61,6 +61,10 @@ class SegmentFiles:
         """Policy: only bytes with the segment's hash are the segment."""
         return digest_of(data) == segment.digest
 
+    def close(self) -> None:
+        """Give no more bytes: the disk is another one now."""
+        self._disk = None
+
     # Files come
 
     def write(self, env: Env, group: int, files: Iterable[tuple[Segment, bytes]], source: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from reference.metadata.follower import View
 from reference.raft.members import Members
 from reference.split.names import TOPIC
 from reference.split.segments import Segment
+from reference.split.store.describing import LogReads
 from reference.split.store.entries import BY_SIZE, BY_TIME, DELETED, Trim, Uploaded
 from reference.split.store.group_snapshot import snapshot_of
 from reference.split.store.machine import SMALL_TAIL_BYTES, GroupMachine
 from reference.split.store.moving import Moving
+from reference.split.store.reads import OpenSegment
 from reference.split.store.retention import Retention
 from reference.split.store.sealing import Sealing
 from reference.split.store.segment_files import SegmentFiles
@@ -408,6 +411,22 @@ def test_what_an_earlier_incarnation_left_is_hashed_before_it_counts() -> None:
     while not again.is_checked:
         again.go_on(env)
     assert list(again.held) == [second] and env.disk.size(first.path) == -1
+
+
+def test_a_log_is_read_no_further_once_its_replica_is_removed() -> None:
+    env, machine = machine_with(1, 2)
+    opens: list[Any] = []
+    reads = SimpleNamespace(open=lambda env, one, tier, then: opens.append((one.segment, then)))
+    groups = SimpleNamespace(machines={5: machine}, reads=reads)
+    found: list[Any] = []
+    log = LogReads(groups)  # type: ignore[arg-type]
+    log.read(env, 5, 1, lambda env, records, end: found.append((records, end)))
+    (segment, came), machines = opens.pop(), groups.machines
+    machines.clear()
+    came(env, OpenSegment.of(segment, machine.files.read(segment)), "local")
+    assert found == [(None, segment.end)]
+    machine.files.close()
+    assert machine.files.read(segment) is None
 
 
 def test_every_offset_is_in_one_place() -> None:
