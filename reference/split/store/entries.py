@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from chaos.node import Malformed
 from reference.broker.records import BadRecord, size_at
-from reference.split.requests import MAX_APPEND_BYTES, MAX_GROUPS, MAX_POSITION, AppendRequest, place_of, read_topics
+from reference.split.layout import MAX_GROUPS
+from reference.split.requests import MAX_APPEND_BYTES, MAX_POSITION, AppendRequest, place_of, read_topics
 from reference.split.segments import Segment
 from reference.wire.fields import item, listed, read_object, to_json
 
@@ -68,13 +69,16 @@ class Fence:
     life: int
 
     def encode(self) -> bytes:
-        return _FENCE + to_json({"slice": self.slice, "epoch": self.epoch, "broker": self.broker, "life": self.life})
+        return _FENCE + to_json(asdict(self))
 
     @staticmethod
     def decode(body: bytes) -> Fence:
-        row = read_object(body)
-        numbers = _naturals(row, "slice", "epoch", "life")
-        return Fence(**numbers, broker=item(row, "broker", str))
+        return Fence.of_row(read_object(body))
+
+    @staticmethod
+    def of_row(row: Mapping[str, Any]) -> Fence:
+        """Read one from a JSON object. Raises :class:`chaos.node.Malformed`."""
+        return Fence(**_naturals(row, "slice", "epoch", "life"), broker=item(row, "broker", str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ that no object holds with it, behind the tail (R4): every voter holds each commi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from chaos.node import Malformed
@@ -24,10 +25,9 @@ PIECE_BYTES = 1 << 18
 
 def snapshot_of(group: Group) -> Iterator[bytes]:
     """Return the state of this moment, in pieces."""
-    fence = group.fence
     head = {
         "group": group.number,
-        "fence": {"slice": fence.slice, "epoch": fence.epoch, "broker": fence.broker, "life": fence.life},
+        "fence": asdict(group.fence),
         "now_ms": group.now_ms,
         "sealed": group.sealed,
         "tail": len(group.tail.data),
@@ -53,9 +53,7 @@ def restored(number: int, snapshot: bytes, empty: type[Group] = Group) -> Group:
     group = empty(number)
     if item(row, "group", int) != number:
         raise Malformed(f"this is a snapshot of group {item(row, 'group', int)}, not of group {number}")
-    fence = as_object(row.get("fence"))
-    numbers = {key: item(fence, key, int) for key in ("slice", "epoch", "life")}
-    group.fence = Fence(**numbers, broker=item(fence, "broker", str))
+    group.fence = Fence.of_row(as_object(row.get("fence")))
     group.now_ms = item(row, "now_ms", int)
     group.tail = Tail.restored(number, item(row, "sealed", int), rest[: item(row, "tail", int)], row.get("batches"))
     group.queues = {(row[0], row[1]): Queue(*row[2:]) for row in listed(row, "queues", *[int] * 5)}
