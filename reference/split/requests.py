@@ -12,14 +12,15 @@ from functools import lru_cache
 from typing import Self
 
 from chaos.node import Malformed
+from reference.split.layout import MAX_GROUPS
 from reference.split.segments import Segment
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
-#: Groups of a cluster, and bytes that one may ever hold: a position and its group make one number of 64 bits.
+#: So many bytes may a group ever hold: a position and its group make one number of 64 bits.
 _POSITION_BITS = 40
-MAX_GROUPS, MAX_POSITION = 1 << 12, 1 << _POSITION_BITS
+MAX_POSITION = 1 << _POSITION_BITS
 #: So many bytes of records, and of topics, may one append hold.
 MAX_APPEND_BYTES, MAX_TOPICS = 8 << 20, 1 << 12
 #: So many queues does a group hold. Those of deleted topics count.

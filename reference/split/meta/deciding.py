@@ -6,18 +6,16 @@ gone or back. All else is decided by the catalog alone (:mod:`reference.split.me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from reference.split.meta import placement
+from reference.split.meta.entries import Entry
 from reference.split.names import DRAINING, GONE, Broker, Store
 from reference.split.view import Cluster
 
 #: So many groups are born at once.
 MOST_BIRTHS = 256
 _MS = 1_000_000
-
-Entry = Mapping[str, Any]
 
 
 class Decisions:

@@ -9,6 +9,8 @@ from chaos.node import Malformed
 from reference.split.names import check_members, check_replicas
 from reference.wire.fields import MAX_NAME_BYTES, item, listed
 
+#: An entry, as it is logged.
+Entry = Mapping[str, Any]
 MAX_QUEUES = 1 << 20
 #: Of a topic's change: what stays as it is.
 KEEP = -1
@@ -31,7 +33,7 @@ _ENTRIES: Mapping[str, Mapping[str, type]] = {
 }
 
 
-def check_entry(entry: Mapping[str, Any]) -> None:
+def check_entry(entry: Entry) -> None:
     """Raise :class:`chaos.node.Malformed` for an entry of the log that can't be applied."""
     members = _ENTRIES.get(item(entry, "op", str))
     if members is None or entry.keys() != {"op", *members}:
@@ -45,7 +47,7 @@ def check_entry(entry: Mapping[str, Any]) -> None:
         check_members(entry["voters"], entry["learners"])
 
 
-def _check_member(entry: Mapping[str, Any], key: str, kind: type) -> None:
+def _check_member(entry: Entry, key: str, kind: type) -> None:
     if kind is list:
         listed(entry, key, str)
     elif kind is int:

@@ -22,8 +22,8 @@ from reference.metadata.serving import CatalogServer
 from reference.raft.messages import check_cluster
 from reference.split import names
 from reference.split.layout import slice_name
-from reference.split.meta.deciding import Decisions, Entry
-from reference.split.meta.entries import KEEP, check_entry
+from reference.split.meta.deciding import Decisions
+from reference.split.meta.entries import KEEP, Entry, check_entry
 from reference.split.meta.state import ClusterCatalog, ClusterState
 from reference.split.options import layout_of, names_of, number_of
 from reference.wire.codes import Request, Response
@@ -210,8 +210,8 @@ class Meta(CatalogServer):
             entry = {"op": "register_store", "node": node, "word": text(message.fields, "word"), "zone": zone}
 
         def done(env: Env) -> dict[str, str]:
-            broker, store = self.state.cluster.broker(node), self.state.cluster.store(node)
-            number = broker.life if kind == "broker" and broker is not None else store.disk if store is not None else 0
+            cluster = self.state.cluster
+            number = getattr(cluster.broker(node) if kind == "broker" else cluster.store(node), _NUMBERS[kind])
             self.decisions.heard(node, number, env.mono_ns())
             return {_NUMBERS[kind]: str(number)}
 
@@ -221,11 +221,8 @@ class Meta(CatalogServer):
         """Learn from a group's leader which membership is committed. Who isn't among its voters can't know that."""
         fields = message.fields
         check_cluster(message, self.raft.cluster_id)
-        node, disk, group, index = (
-            text(fields, "node"),
-            _number(message, "disk"),
-            *(_number(message, key) for key in ("group", "index")),
-        )
+        node = text(fields, "node")
+        disk, group, index = (_number(message, key) for key in ("disk", "group", "index"))
         body = read_object(message.body)
         voters, learners = listed(body, "voters", str), listed(body, "learners", str)
         if node != source or names.replica_name(node, disk) not in voters:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from reference.split import names
+from reference.split.meta.entries import Entry
 from reference.split.names import GONE, Broker, Group, Owner, Store
 from reference.split.view import Cluster
-
-Entry = Mapping[str, Any]
-
 
 # Slices to brokers
 

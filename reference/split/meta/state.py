@@ -7,15 +7,14 @@ entry changes one entry of the catalog at most, and its outcome says which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from reference.controller.replicas import Outcome
 from reference.metadata.catalog import ANY, Catalog
 from reference.split import names
 from reference.split.layout import check_layout, slice_name
-from reference.split.meta.entries import KEEP
+from reference.split.meta.entries import KEEP, Entry
 from reference.split.names import DRAINING, GONE, UP, Broker, Group, Owner, Store, Topic
 from reference.split.view import Cluster
 from reference.wire.codes import Response
@@ -86,7 +85,7 @@ class ClusterState:
 
     # The log
 
-    def apply(self, entry: Mapping[str, Any]) -> Outcome:
+    def apply(self, entry: Entry) -> Outcome:
         """Apply an entry. ``changed`` of the outcome is what is traced; it has a ``code`` where nothing changed."""
         outcome: Outcome = getattr(self, f"_{entry['op']}")(entry)
         if outcome.changed:
@@ -107,7 +106,7 @@ class ClusterState:
 
     # Nodes
 
-    def _register_broker(self, entry: Mapping[str, Any]) -> Outcome:
+    def _register_broker(self, entry: Entry) -> Outcome:
         name, nonce = entry["node"], entry["nonce"]
         known = self.cluster.broker(name)
         if known is not None and self.is_same_life(known, nonce):
@@ -117,7 +116,7 @@ class ClusterState:
         state = DRAINING if known is not None and known.state == DRAINING else UP
         return self._put(Broker(name, self.next_life(known), nonce, state))
 
-    def _register_store(self, entry: Mapping[str, Any]) -> Outcome:
+    def _register_store(self, entry: Entry) -> Outcome:
         name, word = entry["node"], entry["word"]
         known = self.cluster.store(name)
         if known is None and len(self.cluster.stores()) >= MAX_NODES:
@@ -127,26 +126,26 @@ class ClusterState:
         state = DRAINING if known is not None and known.state == DRAINING else UP
         return self._put(Store(name, disk, word, entry["zone"], state))
 
-    def _ended(self, entry: Mapping[str, Any]) -> Outcome:
+    def _ended(self, entry: Entry) -> Outcome:
         """End a broker's life: nobody goes on with it. One that is to be drained still is when it comes back."""
         broker = self.cluster.broker(entry["node"])
         if broker is None or broker.life != entry["life"] or not broker.lives:
             return _stale(f"{entry['node']} has another life, or none")
         return self._put(replace(broker, nonce="", state=DRAINING if broker.state == DRAINING else GONE))
 
-    def _lost(self, entry: Mapping[str, Any]) -> Outcome:
+    def _lost(self, entry: Entry) -> Outcome:
         return self._turn(entry, UP, GONE)
 
-    def _seen(self, entry: Mapping[str, Any]) -> Outcome:
+    def _seen(self, entry: Entry) -> Outcome:
         return self._turn(entry, GONE, UP)
 
-    def _turn(self, entry: Mapping[str, Any], before: str, after: str) -> Outcome:
+    def _turn(self, entry: Entry, before: str, after: str) -> Outcome:
         store = self.cluster.store(entry["node"])
         if store is None or store.disk != entry["disk"] or store.state != before:
             return _stale(f"{entry['node']} has another disk, or is not {before}")
         return self._put(replace(store, state=after))
 
-    def _drain(self, entry: Mapping[str, Any]) -> Outcome:
+    def _drain(self, entry: Entry) -> Outcome:
         name, undo = entry["node"], entry["undo"]
         node = self.cluster.broker(name) or self.cluster.store(name)
         if node is None:
@@ -158,7 +157,7 @@ class ClusterState:
 
     # Owners of slices
 
-    def _own(self, entry: Mapping[str, Any]) -> Outcome:
+    def _own(self, entry: Entry) -> Outcome:
         owner = self._known_owner(entry)
         if owner is None:
             return _stale(f"{slice_name(entry['slice'])} has another epoch than {entry['after']}")
@@ -167,20 +166,20 @@ class ClusterState:
             return _stale(f"life {life} of {entry['broker']} can't become the owner")
         return self._put(Owner(owner.name, entry["broker"], life, self.next_epoch(owner, entry["broker"])))
 
-    def _orphaned(self, entry: Mapping[str, Any]) -> Outcome:
+    def _orphaned(self, entry: Entry) -> Outcome:
         owner = self._known_owner(entry)
         if owner is None or not owner.broker or self.cluster.is_current(owner):
             return _stale(f"{slice_name(entry['slice'])} has a living owner, or another epoch than {entry['after']}")
         return self._put(Owner(owner.name, "", 0, self.next_epoch(owner, "")))
 
-    def _known_owner(self, entry: Mapping[str, Any]) -> Owner | None:
+    def _known_owner(self, entry: Entry) -> Owner | None:
         """Return the owner that a decision was made about; None if there has been another one since."""
         owner = self.cluster.owner(entry["slice"])
         return owner if entry["slice"] < self.slices and owner.epoch == entry["after"] else None
 
     # Groups
 
-    def _birth(self, entry: Mapping[str, Any]) -> Outcome:
+    def _birth(self, entry: Entry) -> Outcome:
         """Give a group its first members, once and for all: no group without a majority is ever formed again."""
         number, replicas = entry["group"], tuple(entry["replicas"])
         if number >= self.groups or self.cluster.group(number) is not None:
@@ -189,7 +188,7 @@ class ClusterState:
             return _stale(f"not all of {', '.join(replicas)} can hold a group")
         return self._put(Group(number, replicas, replicas, (), 0, replicas))
 
-    def _want(self, entry: Mapping[str, Any]) -> Outcome:
+    def _want(self, entry: Entry) -> Outcome:
         group, wanted = self.cluster.group(entry["group"]), entry["wanted"]
         if group is None or group.index != entry["index"]:
             return _stale(f"group {entry['group']} has other members by now")
@@ -199,7 +198,7 @@ class ClusterState:
             return _stale(f"group {group.number} would lose a majority of its voters")
         return self._put(self.with_wish(group, wanted))
 
-    def _report(self, entry: Mapping[str, Any]) -> Outcome:
+    def _report(self, entry: Entry) -> Outcome:
         """Learn who the members of a group are. What is known already, or better, is no error."""
         group = self.cluster.group(entry["group"])
         if group is None:
@@ -215,7 +214,7 @@ class ClusterState:
 
     # Topics
 
-    def _topic(self, entry: Mapping[str, Any]) -> Outcome:
+    def _topic(self, entry: Entry) -> Outcome:
         """Make a topic, or change it: it may get more queues, never fewer."""
         name, known = entry["name"], self.cluster.last_topic(entry["name"])
         if refused := self._conflict(entry, known):
@@ -230,7 +229,7 @@ class ClusterState:
         limits = {key: entry[key] for key in ("retain_ms", "retain_bytes") if entry[key] != KEEP}
         return self._put(replace(old, queues=max(old.queues, entry["queues"]), **limits))
 
-    def _delete_topic(self, entry: Mapping[str, Any]) -> Outcome:
+    def _delete_topic(self, entry: Entry) -> Outcome:
         known = self.cluster.topic(entry["name"])
         if known is None:
             return Outcome(Response.TOPIC_NOT_EXIST, f"topic {entry['name']} does not exist")
@@ -238,7 +237,7 @@ class ClusterState:
             return refused
         return self._put(replace(known, deleted=True))
 
-    def _conflict(self, entry: Mapping[str, Any], known: Topic | None) -> Outcome | None:
+    def _conflict(self, entry: Entry, known: Topic | None) -> Outcome | None:
         version = known.version if known is not None else 0
         if entry["expected"] in (ANY, version):
             return None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from reference.metadata.catalog import Catalog
 from reference.mutants._planted import Planted
-from reference.split.meta.deciding import Decisions, Entry
+from reference.split.meta.deciding import Decisions
+from reference.split.meta.entries import Entry
 from reference.split.meta.state import ClusterState
 from reference.split.names import Broker, Group, Owner, Topic
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.split.meta.placement import Entry, balancing_move, births, levelling_move, vacancies, wishes
+from reference.split.meta.entries import Entry
+from reference.split.meta.placement import balancing_move, births, levelling_move, vacancies, wishes
 from reference.split.meta.state import ClusterCatalog, ClusterState
 from reference.split.names import node_of
 
