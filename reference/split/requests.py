@@ -23,8 +23,9 @@ _POSITION_BITS = 40
 MAX_POSITION = 1 << _POSITION_BITS
 #: So many bytes of records, and of topics, may one append hold.
 MAX_APPEND_BYTES, MAX_TOPICS = 8 << 20, 1 << 12
-#: So many queues does a group hold. Those of deleted topics count.
-MAX_QUEUES = 1 << 17
+#: So many queues, those of deleted topics too, and offsets of consumers does a group hold: as many as the answer to a
+#: FENCE has room for, however long the names are.
+MAX_QUEUES, MAX_COMMITS = 1 << 16, 1 << 13
 #: So many bytes are read of a queue, or of a segment, in one answer.
 MAX_READ_BYTES = 4 << 20
 #: Where a read may take records from: anywhere, the object store alone, or this node's own disk alone.

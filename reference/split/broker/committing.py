@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from chaos.node import Env
-from reference.broker.parts import Refused
-from reference.broker.queues import MAX_OFFSETS
 from reference.broker.sends import PendingRequest
 from reference.split.broker.asking import Outcome, Stores
 from reference.split.requests import CommitRequest
@@ -63,9 +61,7 @@ class Commits:
     # Commits come
 
     def put(self, env: Env, key: Key, offset: int, waiting: PendingRequest) -> None:
-        """Commit an offset. Raises :class:`Refused` before anything has happened."""
-        if key not in self.offsets and len(self.offsets) + len(self._under_way) >= MAX_OFFSETS:
-            raise Refused(Response.NO_PERMISSION, "there is no room for more offsets of groups")
+        """Commit an offset."""
         commit = self._next.setdefault(key, _Commit(offset))
         commit.offset = max(commit.offset, offset)
         commit.waiting.append(waiting)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from reference.split.requests import MAX_POSITION, MAX_QUEUES
+from reference.split.requests import MAX_COMMITS, MAX_POSITION, MAX_QUEUES
 from reference.split.segments import SealedSegment, Segment, digest_of
 from reference.split.store.entries import DELETED, Append, CommitOffset, Entry, Fence, RecordHead, Seal, Trim, Uploaded
 from reference.split.store.entries import record_heads as heads_of
@@ -20,8 +20,6 @@ from reference.wire.codes import Response
 #: So many appends of an epoch are known by their checksum, so that their repeats are answered again (R3). A broker has
 #: never as many under way.
 MAX_REPEATS = 1024
-#: So many offsets of consumers does a group keep.
-MAX_COMMITS = 1 << 17
 
 #: Why an entry changed nothing, by its code; as traces and remarks say it.
 REASONS: Mapping[int, str] = {

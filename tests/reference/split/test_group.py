@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from chaos.node import Malformed
+from reference.split.requests import MAX_COMMITS, MAX_QUEUES, Commit, FenceAnswer, Window
 from reference.split.segments import Segment, digest_of
 from reference.split.store import entries
 from reference.split.store.entries import BY_TIME, DELETED, Append, CommitOffset, Seal, Trim, Uploaded
 from reference.split.store.group import MAX_REPEATS, Group
 from reference.split.store.group_snapshot import files_in, lacking, restored, snapshot_of, with_files
+from reference.wire.codec import MAX_FRAME_BYTES
 from reference.wire.codes import Response
+from reference.wire.command import Command
+from reference.wire.fields import MAX_NAME_BYTES
 from tests.reference.split.owner import TOPICS, append, fence, fenced, records_at, seal
 
 ORDERS, AUDIT = (11, 0), (12, 0)
@@ -72,6 +77,20 @@ def test_a_group_that_is_full_of_queues_goes_on_with_those_that_it_has(monkeypat
     for offset in range(2):
         assert group.apply(append(1, group.end, ("orders", 0, offset, b"a"))).code == 0
     assert group.apply(append(1, group.end, ("orders", 1, 0, b"b"))).code == Response.GROUP_OTHER
+
+
+def test_the_answer_to_a_fence_has_room_for_all_that_a_group_holds() -> None:
+    queue, offset = (
+        Window(1 << 30, 1 << 20, 1 << 40, 1 << 40),
+        Commit("\x01" * MAX_NAME_BYTES, 1 << 30, 1 << 20, 1 << 40),
+    )
+
+    def size(**found: Any) -> int:
+        answer = FenceAnswer(end=0, **{"queues": (), "commits": (), **found})
+        return len(answer.reply(Command(code=0, opaque=1)).body)
+
+    queues, offsets = size(queues=(queue, queue)) - size(queues=(queue,)), size(commits=(offset,))
+    assert queues * MAX_QUEUES + offsets * MAX_COMMITS + 4096 < MAX_FRAME_BYTES
 
 
 def test_a_consumers_offset_follows_the_epoch_and_never_falls() -> None:
