@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.node import Malformed
+from reference.broker.records import MAX_TOPIC_BYTES
 from reference.split.names import check_members, check_replicas
 from reference.wire.fields import MAX_NAME_BYTES, item, listed
 
@@ -40,6 +41,8 @@ def check_entry(entry: Entry) -> None:
         raise Malformed(f"no entry of meta's log is called {entry['op'][:80]!r} and holds {', '.join(entry)[:80]}")
     for key, kind in members.items():
         _check_member(entry, key, kind)
+    if entry["op"] == "topic" and len(entry["name"].encode()) > MAX_TOPIC_BYTES:
+        raise Malformed(f"a topic's name has at most {MAX_TOPIC_BYTES} bytes: more have no room in its records")
     for key in ("replicas", "wanted"):
         if key in members:
             check_replicas(entry[key])

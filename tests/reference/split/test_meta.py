@@ -312,7 +312,7 @@ def test_nodes_of_another_cluster_are_refused() -> None:
         (Request.META_TOPIC, {"topic": "t", "queues": "-1"}),
         (Request.META_TOPIC, {"topic": "t", "queues": str(1 << 40)}),
         (Request.META_TOPIC, {"topic": "t", "queues": "1", "retain_ms": "-2"}),
-        (Request.META_TOPIC, {"topic": "t" * 256, "queues": "1"}),
+        (Request.META_TOPIC, {"topic": "t" * 128, "queues": "1"}),
         (Request.META_DELETE_TOPIC, {}),
         (Request.META_DRAIN, {}),
         (Request.META_REPORT, {"group": "-1", "index": "1", "node": "broker-0", "disk": "1"}),
