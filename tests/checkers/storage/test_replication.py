@@ -177,9 +177,13 @@ def test_it_keeps_the_contract_of_laws() -> None:
     few = edited(finished(loaded()), 1, position=90)
     bad = [
         (few.table(), [A.TOO_FEW_COPIES]),
-        (lacking(finished(loaded())).table(), [A.VOTER_LACKS_BYTES, A.TOO_FEW_COPIES]),
+        *(
+            (lacking(finished(loaded(), recovers=recovers)).table(), [A.VOTER_LACKS_BYTES, A.TOO_FEW_COPIES])
+            for recovers in (True, False)
+        ),
         (drained(moved=False).table(), [A.DRAIN_UNFINISHED]),
     ]
     kernels = [registry().kernels[number] for number in registry().of(LAW)]
     good = finished(loaded())
-    check_law(kernels, bad=bad, near_miss=[good.table(), drained(moved=True).table()], context=good.context())
+    near = [finished(loaded(), recovers=False), drained(moved=True)]
+    check_law(kernels, bad=bad, near_miss=[one.table() for one in (good, *near)], context=good.context())
