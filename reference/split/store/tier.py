@@ -55,10 +55,10 @@ class SegmentTier:
             if not answer.ok:
                 then(env, None)
                 return
-            segments = [Segment.of_key(key) for key in answer.listed()]
-            found.extend(one for one in segments if one is not None)
-            if answer.more:
-                more(env, answer.listed()[-1])
+            keys = [key for key in answer.listed() if key.startswith(prefix)]
+            found.extend(one for one in map(Segment.of_key, keys) if one is not None)
+            if answer.more and keys:
+                more(env, keys[-1])
             else:
                 then(env, found)
 

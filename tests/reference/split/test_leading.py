@@ -23,7 +23,10 @@ from reference.split.store.retention import Retention
 from reference.split.store.sealing import Sealing
 from reference.split.store.segment_files import SegmentFiles
 from reference.split.store.sweeping import Sweeper
+from reference.split.store.tier import SegmentTier
 from reference.split.view import Cluster
+from reference.tier.store_client import Answer
+from reference.wire.codes import Response
 from tests.reference.memory import MemoryFiles
 from tests.reference.split.owner import append, fence, seal
 
@@ -214,6 +217,16 @@ class FakeTier:
 
     def find(self, env: Any, group: int, topic_id: int, then: Any) -> None:
         self.looks.append(then)
+
+
+def test_keys_of_another_group_in_an_answer_are_not_looked_at() -> None:
+    """Their places say nothing of what was trimmed here."""
+    own, other = (Segment(group=number, topic_id=11, start=0, end=9, digest="0" * 32) for number in (5, 6))
+    tier, found = SegmentTier("tier-0", 100), list[Any]()
+    answer = Answer(code=Response.SUCCESS, keys=(own.key, other.key))
+    tier._client.ask = lambda env, verb, key, then, **more: then(env, answer)  # type: ignore[method-assign]
+    tier.find(FakeEnv(), 5, 11, lambda env, segments: found.append(segments))  # type: ignore[arg-type]
+    assert found == [[own]]
 
 
 def test_a_look_is_put_off_by_no_later_trim() -> None:
