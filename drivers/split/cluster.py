@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaos.node import NodeSpec
+from chaos.plugins import nearest
+from reference.broker.records import MAX_TOPIC_BYTES
+from reference.split import build
 from reference.split.layout import MAX_GROUPS, MAX_SLICES_OF_A_BROKER, check_layout
+from reference.split.options import LAYOUT, METAS, OPTIONS
 
 CLUSTER = "stormproof"
 PACKAGE = "reference.split"
@@ -52,6 +56,14 @@ class Options:
             )
         if self.replicas > self.stores:
             raise ValueError(f"replicas: {self.stores} stores can't hold {self.replicas} replicas of a group")
+        if not 0 < len(self.topic.encode()) <= MAX_TOPIC_BYTES or self.topic.startswith("%"):
+            raise ValueError(
+                f"topic: expected 1 to {MAX_TOPIC_BYTES} bytes that don't begin with %, got {self.topic!r}"
+            )
+        for role in ("meta", "store", "broker", "nameserver"):
+            _check_options(role, getattr(self, f"{role}_options"))
+        for spec in {one.role: one for one in Cluster(options=self).specs("")}.values():
+            build(spec)  # a value that its nodes refuse is a mistake of the experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +142,19 @@ class Cluster:
         of_all = {"metas": list(self.metas), "groups": self.options.groups, "slices": self.options.slices}
         disk = role not in ("broker", "nameserver")
         return NodeSpec(name=name, role=role, package=PACKAGE, options={**of_all, **options}, mutant=mutant, disk=disk)
+
+
+def _check_options(role: str, given: Mapping[str, object]) -> None:
+    """Raise ``ValueError`` for an option that such a node doesn't have, that has another type, or that is to be the
+    same on all nodes."""
+    known = OPTIONS[role].keys() - {*METAS, *LAYOUT}
+    for name, value in given.items():
+        if name in METAS or name in LAYOUT:
+            raise ValueError(f"{role}_options: {name} is the same on all nodes and can't be set for some")
+        if name not in known:
+            raise ValueError(f"{role}_options: unknown key {name!r}; {nearest(name, sorted(known))}")
+        if type(value) is not OPTIONS[role][name][0]:
+            raise ValueError(f"{role}_options: {name}: expected {OPTIONS[role][name][0].__name__}, got {value!r}")
 
 
 def _names(role: str, count: int) -> tuple[str, ...]:

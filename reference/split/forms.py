@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from reference.broker.records import MAX_TOPIC_BYTES
 from reference.split.layout import MAX_GROUPS
 from reference.split.meta.entries import KEEP, MAX_QUEUES
 from reference.split.requests import LOCAL_ONLY, MAX_POSITION, TIER_ONLY
@@ -25,6 +26,7 @@ from reference.wire.requests import (
     Object,
     Pattern,
     Table,
+    Text,
     Whole,
     Word,
 )
@@ -71,7 +73,7 @@ FORMS: Sequence[tuple[Request, Form]] = (
         Form(
             META_LEADER,
             {
-                "topic": NAME,
+                "topic": Text(most=MAX_TOPIC_BYTES),
                 "queues": Whole(needed=False, least=0, most=MAX_QUEUES),
                 **dict.fromkeys(("retain_ms", "retain_bytes", "expectedVersion"), _LIMIT),
             },

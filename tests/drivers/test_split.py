@@ -238,6 +238,14 @@ def test_it_promises_one_profile() -> None:
         ({"slices": 5}, "slices must be between 1 and the number of groups"),
         ({"groups": 64, "slices": 40}, "2 brokers own 32 slices at most"),
         ({"replicas": 4}, "3 stores can't hold 4 replicas"),
+        ({"topic": "%x"}, "topic: expected 1 to 127 bytes"),
+        ({"topic": ""}, "topic: expected 1 to 127 bytes"),
+        ({"store_options": {"segmnt_bytes": 1}}, "store_options: unknown key 'segmnt_bytes'; did you mean 'segment_b"),
+        ({"store_options": {"segment_bytes": "x"}}, "store_options: segment_bytes: expected int, got 'x'"),
+        ({"store_options": {"segment_bytes": 0}}, "segment_bytes must be a whole number that is 1 or more"),
+        ({"meta_options": {"moves": 0}}, "moves must be a whole number that is 1 or more"),
+        ({"broker_options": {"groups": 3}}, "broker_options: groups is the same on all nodes"),
+        ({"nameserver_options": {"metas": ["x"]}}, "nameserver_options: metas is the same on all nodes"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], complaint: str) -> None:

@@ -179,6 +179,26 @@ def test_bad_input_is_one_message_and_exit_code_3(capsys, words, reason):
     assert err.startswith("error: ") and reason in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("groups: 0", "groups: expected 1 to 4096, got 0"),
+        ("slices: 17, groups: 32, brokers: 1", "1 brokers own 16 slices at most"),
+        ("stores: 2", "2 stores can't hold 3 replicas"),
+        ("brokers: 0", "brokers: expected 1 to 32, got 0"),
+        ("metas: 2", "metas: expected one of 1, 3, 5, got 2"),
+        ("group: 4", "unknown key 'group'; did you mean 'groups'?"),
+        ("store_options: {segmnt_bytes: 4}", "unknown key 'segmnt_bytes'; did you mean 'segment_bytes'?"),
+        ("broker_options: {heartbeat_ms: 0}", "heartbeat_ms must be a whole number that is 1 or more, not 0"),
+    ],
+)
+def test_a_cluster_that_can_not_be_is_one_message_and_exit_code_3(capsys, tmp_path, options, reason):
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"system:\n  split: {{{options}}}\nduration: 5s\nworkloads: [queue]\n")
+    code, out, err = call(capsys, "run", path, "--on", "sim")
+    assert (code, out, len(err.splitlines())) == (3, "", 1) and reason in err and "bad.yaml:2" in err, err
+
+
 def test_every_mistake_of_a_file_is_a_line_of_its_own(capsys, tmp_path):
     path = tmp_path / "storm.yaml"
     path.write_text("system: refrence\nduration: 5\nworkloads: [queu]\n")

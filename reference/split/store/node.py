@@ -18,10 +18,9 @@ from typing import Any
 from chaos import events
 from chaos.node import Env, NodeSpec
 from reference.raft.bound import DamagedLog
-from reference.raft.options import RaftOptions
 from reference.split.calls import Calls
 from reference.split.joining import Joining, Metas
-from reference.split.options import layout_of, names_of, number_of
+from reference.split.options import names_of, number_of
 from reference.split.requests import natural
 from reference.split.store.describing import LogReads, describe, number_in, state_of
 from reference.split.store.group_requests import GroupRequests
@@ -51,8 +50,6 @@ class Store:
         **parts: Any,
     ) -> None:
         self._options: Mapping[str, Any] = spec.options
-        layout_of(spec.options)  # a wrong one is an error now, not when the disk has a number
-        RaftOptions.of(spec.options)
         metas = names_of(spec.options, "metas")
         host_parts = {name: parts.pop(name) for name in _HOST_PARTS if name in parts}
         self._parts = StoreParts(host_parts=host_parts, **parts)
@@ -71,6 +68,7 @@ class Store:
         self.tier = SegmentTier(
             str(spec.options.get("objectstore", "")), number_of(spec.options, "tier_timeout_ms", 2000)
         )
+        self._make_groups()  # a wrong option is an error now, not when the disk has a number
         self.identity = Identity("", cluster=self.cluster_id)
         self.groups: Groups | None = None  # None before the disk has a number
         self._handlers: Mapping[int, Callable[[Env, str, Command], None]] = {}
@@ -103,9 +101,12 @@ class Store:
             return
         self.joining.start(env, self.identity.word)
 
+    def _make_groups(self) -> Groups:
+        return Groups(self._options, self._parts, self.follower.cluster, self.tier, self.calls, self.metas)
+
     def _begin_groups(self, env: Env) -> bool:
         """Begin the groups on this disk; False if it lacks what it was sure to hold."""
-        groups = Groups(self._options, self._parts, self.follower.cluster, self.tier, self.calls, self.metas)
+        groups = self._make_groups()
         try:
             groups.start(env, self.identity.number)
         except DamagedLog:
