@@ -194,11 +194,12 @@ def check_value(kind: str, name: str, value: object, kinds: Kinds = KINDS) -> di
     if given.keys() != members.keys():
         raise Malformed(f"an entry of the kind {kind} has {', '.join(members)} and nothing else")
     for key, type_ in members.items():
-        _check_member(given, key, type_)
+        check_member(given, key, type_)
     return given
 
 
-def _check_member(given: Mapping[str, Any], key: str, type_: type) -> None:
+def check_member(given: Mapping[str, Any], key: str, type_: type) -> None:
+    """Raise :class:`chaos.node.Malformed` unless a member is of this type and no longer than the catalog holds."""
     found: object = listed(given, key, str) if type_ is list else item(given, key, type_)
     names = [found] if isinstance(found, str) else found if isinstance(found, list) else []
     if len(names) > MAX_NAMES:

@@ -7,8 +7,9 @@ from typing import Any
 
 from chaos.node import Malformed
 from reference.broker.records import MAX_TOPIC_BYTES
+from reference.metadata.catalog import check_member
 from reference.split.names import check_members, check_replicas
-from reference.wire.fields import MAX_NAME_BYTES, item, listed
+from reference.wire.fields import item
 
 #: An entry, as it is logged.
 Entry = Mapping[str, Any]
@@ -51,15 +52,9 @@ def check_entry(entry: Entry) -> None:
 
 
 def _check_member(entry: Entry, key: str, kind: type) -> None:
-    if kind is list:
-        listed(entry, key, str)
-    elif kind is int:
-        least = KEEP if key in ("retain_ms", "retain_bytes", "expected") else 0
-        if item(entry, key, int) < least:
-            raise Malformed(f"{key} is {entry[key]}")
-    elif kind is str and len(item(entry, key, str).encode()) > MAX_NAME_BYTES:
-        raise Malformed(f"{key} is longer than {MAX_NAME_BYTES} bytes")
-    item(entry, key, kind)
+    check_member(entry, key, kind)
+    if kind is int and entry[key] < (KEEP if key in ("retain_ms", "retain_bytes", "expected") else 0):
+        raise Malformed(f"{key} is {entry[key]}")
     if key in ("node", "nonce", "word", "name") and not entry[key]:
         raise Malformed(f"{key} is empty")
     if key == "queues" and entry[key] > MAX_QUEUES:

@@ -203,6 +203,7 @@ GOOD = [
         (3, {"voters": []}),
         (3, {"voters": ["store-0#1"], "learners": ["store-0#1"]}),
         (3, {"voters": ["store-0#01"]}),
+        (3, {"learners": [f"store-{one}#9" for one in range(300)]}),  # no follower would take such an entry
         (4, {"queues": 1 << 21}),
         (4, {"retain_ms": -2}),
         (4, {"name": ""}),
