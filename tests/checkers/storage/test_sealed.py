@@ -111,6 +111,11 @@ def test_a_harmed_disk_may_find_out() -> None:
 
 def test_without_seals_nothing_is_known() -> None:
     assert "sealed anything" in cluster().expect(LAW, validity=Validity.UNKNOWN).why
+    it = cluster().end()
+    it.final(0, 0, 60, sealed=0)
+    assert "by the end" in it.expect(LAW, validity=Validity.NOT_APPLICABLE).why
+    it.final(1, 0, 60, sealed=50)  # and nobody reports that seal
+    assert "sealed anything" in it.expect(LAW, validity=Validity.UNKNOWN).why
 
 
 def test_it_keeps_the_contract_of_laws() -> None:
