@@ -19,6 +19,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_a
 COLUMNS = ("epoch", "queue", "offset", "position", "message", "hash")
 #: Those others, of a trace.
 WHO = ("index", "time_ns", "node", "incarnation", "step")
+#: In a storage cluster of many groups a position is ``group << 40 | position in the group``.
+POSITION_BITS = 40
 
 E = TypeVar("E", bound="Event")
 #: Names, or numbers, in JSON.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.driver import Evidence
-from chaos.events import Applied, EntriesCut, MapView, RaftMembers, RaftRole, Route, TermRaised, Vote
+from chaos.events import POSITION_BITS, Applied, EntriesCut, MapView, RaftMembers, RaftRole, Route, TermRaised, Vote
 from chaos.findings import Findings, decide
 from chaos.kernel import Key as QueueKey
 from chaos.kernel import Needs
@@ -31,8 +31,6 @@ from checkers._facts.storage.memberships import memberships, raft_groups
 
 #: So long after a change of the members is committed meta's map may not have it yet.
 MAP_S = 5.0
-#: The physical offset of a message: its group stands above so many bits of its position.
-POSITION_BITS = 40
 
 MAP_NOT_MEMBERS, MAP_WENT_BACK, MAP_LATE = "map-not-members", "map-went-back", "map-late"
 LED_BY_STRANGER, QUEUE_MOVED, ROUTE_UNLOGGED = "led-by-stranger", "queue-moved", "route-unlogged"

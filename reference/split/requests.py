@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
+from chaos.events import POSITION_BITS
 from chaos.node import Malformed
 from reference.split.layout import MAX_GROUPS
 from reference.split.segments import Segment
@@ -19,8 +20,7 @@ from reference.wire.command import Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
 
 #: So many bytes may a group ever hold: a position and its group make one number of 64 bits.
-_POSITION_BITS = 40
-MAX_POSITION = 1 << _POSITION_BITS
+MAX_POSITION = 1 << POSITION_BITS
 #: So many bytes of records, and of topics, may one append hold.
 MAX_APPEND_BYTES, MAX_TOPICS = 8 << 20, 1 << 12
 #: So many queues, those of deleted topics too, and offsets of consumers does a group hold: as many as the answer to a
@@ -48,12 +48,12 @@ REFUSALS = frozenset(
 
 def physical_offset(group: int, position: int) -> int:
     """Return what a record says of its place: unlike a position, it is the only one of its cluster."""
-    return group << _POSITION_BITS | position
+    return group << POSITION_BITS | position
 
 
 def place_of(physical: int) -> tuple[int, int]:
     """Return the group and the position in a physical offset."""
-    return physical >> _POSITION_BITS, physical & (MAX_POSITION - 1)
+    return physical >> POSITION_BITS, physical & (MAX_POSITION - 1)
 
 
 def natural(fields: Mapping[str, str], key: str, below: int = 1 << 62) -> int:

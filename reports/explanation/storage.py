@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chaos.events import (
+    POSITION_BITS,
     Applied,
     Event,
     GroupAcked,
@@ -31,7 +32,6 @@ from chaos.events import (
 from chaos.history.columns import Kind
 from chaos.history.history import History
 from chaos.history.row import Keep, Row
-from checkers.placement import POSITION_BITS
 
 #: A group, and a position in its bytes.
 Place = tuple[int, int]
