@@ -71,7 +71,9 @@ class Leading:
         sending = peer.sending
         if sending is not None and sending.goes_on(fields["index"], fields["offset"], fields["held"]):
             sending.offset, peer.in_flight = fields["held"], 0
-            self.sender.send_piece(env, source, peer, sending)
+            if not sending.offset:
+                peer.sending = None  # it is made again: what it lacked may be here by now
+            self.sender.send_next(env, source, peer)
         self._reads.release(env)
 
     def hear(self, env: Env, peer: Peer, round: int) -> None:

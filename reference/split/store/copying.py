@@ -77,18 +77,18 @@ class Copying:
         return files.is_checked and not is_here
 
     def _copy(self, env: Env, machine: GroupMachine, segment: Segment) -> None:
-        if machine.group.segments[segment].is_uploaded:
-            self._under_way[segment] = None
+        others = [] if machine.group.segments[segment].is_uploaded else self.sources(env, machine)
+        self._under_way[segment] = None
+        self._turn += 1
+        turn = self._turn % (len(others) + 1)
+        if turn < len(others):
+            self._ask(env, machine, segment, others[turn], b"")
+        else:
             self._tier.fetch(env, segment, lambda env, data, absent: self._came(env, machine, segment, data, TIER))
-            return
-        others = self.sources(env, machine)
-        if others:
-            self._under_way[segment] = None
-            self._turn += 1
-            self._ask(env, machine, segment, others[self._turn % len(others)], b"")
 
     def sources(self, env: Env, machine: GroupMachine) -> Sequence[str]:
-        """Policy: what no object holds is asked of the other members."""
+        """Policy: what no object holds, as far as is known here, is asked of the other members, too. After a restart a
+        member may have forgotten an UPLOADED, after which all let their copies go."""
         return [node for node in self._places.nodes_of(machine.number) if node != env.name]
 
     def _ask(self, env: Env, machine: GroupMachine, segment: Segment, node: str, held: bytes) -> None:

@@ -125,6 +125,17 @@ def test_a_snapshot_is_sent_again_once_there_is_room_for_its_files(
     assert world.machines_of("s3")[0].applied[:40] == [f"v{number}" for number in range(40)]
 
 
+def test_a_snapshot_is_made_again_once_its_sender_has_what_it_lacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, makes = world_with_a_snapshot(), Filed.outgoing
+    monkeypatch.setattr(Filed, "outgoing", lambda self, snapshot: snapshot)
+    assert world.change(0, "add", replica_on("s3"))
+    world.run(2000)
+    assert not world.machines_of("s3")[0].applied
+    monkeypatch.setattr(Filed, "outgoing", makes)
+    world.run(2000)
+    assert world.machines_of("s3")[0].applied[:40] == [f"v{number}" for number in range(40)]
+
+
 def test_nothing_is_dropped_from_the_log_while_files_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Filed, "is_safe", False)
     world = Hosts(2, 3, 1, store=FiledStore)

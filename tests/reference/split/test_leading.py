@@ -13,6 +13,7 @@ from reference.metadata.follower import View
 from reference.raft.members import Members
 from reference.split.names import TOPIC
 from reference.split.segments import Segment
+from reference.split.store.copying import Copying
 from reference.split.store.describing import LogReads
 from reference.split.store.entries import BY_SIZE, BY_TIME, DELETED, Trim, Uploaded
 from reference.split.store.group_snapshot import snapshot_of
@@ -53,6 +54,7 @@ class FakeEnv:
     """What a group's replica sees of the world, and what its store does."""
 
     def __init__(self) -> None:
+        self.name = "a"
         self.disk = FakeDisk()
         self.now = 0
         self.traces: list[Any] = []
@@ -440,6 +442,20 @@ def test_a_log_is_read_no_further_once_its_replica_is_removed() -> None:
     assert found == [(None, segment.end)]
     machine.files.close()
     assert machine.files.read(segment) is None
+
+
+def test_what_a_member_lacks_is_asked_of_members_and_of_the_object_store_in_turn() -> None:
+    """UPLOADED may be forgotten by a restart, when all have let their copies go."""
+    env, machine = machine_with(1)
+    machine.files.drop(env, next(iter(machine.group.segments)), "uploaded")
+    asked: list[str] = []
+    tier = SimpleNamespace(fetch=lambda env, segment, then: (asked.append("tier"), then(env, None, True)))
+    calls = SimpleNamespace(ask=lambda env, node, request, read, then, ns: (asked.append(node), then(env, None)))
+    places = SimpleNamespace(nodes_of=lambda group: ["a", "b", "c"], has=lambda machine: True)
+    copying = Copying(machine.files, tier, calls, places, 0)  # type: ignore[arg-type]
+    for _ in range(3):
+        copying.consider(env, [machine])
+    assert sorted(asked) == ["b", "c", "tier"]
 
 
 def test_every_offset_is_in_one_place() -> None:
