@@ -126,8 +126,8 @@ class Bench:
             await asyncio.sleep(POLL_S)
         if fault.undo is not None:
             await self.deployment.undo(Undo(verb=fault.undo, subject=group.leader))
-        if group_of(await self._whole(), fault.group).leader == group.leader:
-            raise RuntimeError(f"{group.leader} still leads {group.name}: this round proves nothing")
+        if group_of(await self._whole(), fault.group).epoch == group.epoch:
+            raise RuntimeError(f"{group.leader} has led {group.name} all the time: this round proves nothing")
         return max(sender.gap_s(begin_s) for sender in self.senders)
 
     async def _whole(self) -> ClusterView:
