@@ -161,6 +161,8 @@ async def _silence(bench: Bench, group: ReplicaGroup) -> None:
 
 
 OWNED, LED = slice_name(0), "group-0"
+#: A store's followers stand for election after 250 to 500 ms.
+ELECTIONS = {"election_ms": 250, "heartbeat_ms": 50}
 #: By system, its driver and its faults. A killed and a switched master: Apache RocketMQ 5.5.0 took 6 to 10 s and 1.7 s
 #: on two such cores. Silence costs its timeout besides.
 SYSTEMS: dict[str, tuple[Callable[[], Driver], dict[str, Fault]]] = {
@@ -173,7 +175,9 @@ SYSTEMS: dict[str, tuple[Callable[[], Driver], dict[str, Fault]]] = {
         },
     ),
     "split": (
-        lambda: Split(SplitOptions(stores=3, brokers=2, groups=64, slices=4, queues=4)),
+        lambda: Split(
+            SplitOptions(stores=3, brokers=2, groups=64, slices=4, queues=4, store_options=ELECTIONS),
+        ),
         {
             "broker_kill": Fault(group=OWNED, strike=_kill, undo=Verb.START, aim_s=1.0),
             "broker_silence": Fault(group=OWNED, strike=_silence, undo=Verb.RESUME),
