@@ -48,7 +48,7 @@ def show(name: str, figures: Sequence[Figure], *, as_json: bool) -> None:
         return
     print(f"{name} ({', '.join(f'{what} {value}' for what, value in machine().items())})")
     for figure in figures:
-        print(f"  {figure.name:<28}{figure.value:>12g} {figure.unit:<6}{_aim(figure)}".rstrip())
+        print(f"  {figure.name:<42}{figure.value:>12g} {figure.unit:<6}{_aim(figure)}".rstrip())
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
