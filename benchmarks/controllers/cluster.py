@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.shell.launch import HOST
-from drivers._java.recipes import LIB, recipe
+from drivers._java.maven import LIB
+from drivers._java.recipes import recipe
 from reference.controller.dispatch import CLASSIC, PARALLEL
 
 COUNT = 3

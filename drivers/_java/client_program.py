@@ -14,7 +14,8 @@ from chaos.driver import ClientCommand
 from chaos.errors import BadInput, MachineError
 from chaos.node import Address
 from chaos.recipe import Recipe
-from drivers._java.recipes import CLASSES, CLIENTS, GRPC, JAVA, LIB
+from drivers._java.maven import JAVA, LIB
+from drivers._java.recipes import CLASSES, CLIENTS, GRPC
 
 MAIN = "stormproof.rocketmq.Main"
 _FLAGS = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")

@@ -12,64 +12,36 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaos.recipe import Recipe, Step
+from drivers._java import maven
+from drivers._java.maven import LIB
 
 SYSTEM = "rocketmq"
 #: The preferred one first. 5.1.2 doesn't start with controllers.
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
 #: Their proxy was never published on Maven Central.
 WITHOUT_PROXY = ("5.3.2", "5.3.1", "5.3.0", "5.1.4")
-#: Where the jars are in an installation, and Java, if it could be made.
-LIB, JAVA = "lib", "jre/bin/java"
 #: Where the gRPC client is, which has versions of its own and speaks with proxies of all of these.
 GRPC, GRPC_VERSION = "grpc/lib", "5.2.0"
 #: The program with RocketMQ's own clients: its sources here, and in an installation its sources and its classes.
 SOURCES = Path(__file__).parent / "jvm"
 CLIENTS, CLASSES = "clients", "clients/classes"
-#: What RocketMQ's programs use of Java.
-_JAVA_MODULES = "java.se,jdk.unsupported,jdk.management,jdk.httpserver,jdk.zipfs,jdk.crypto.ec,jdk.naming.dns,jdk.net"
-_MAKE_JAVA = f"""\
-command -v jlink >/dev/null || exit 0
-jlink --add-modules {_JAVA_MODULES} --strip-debug --no-header-files --no-man-pages --output jre || rm -rf jre
-"""
 _COMPILE_CLIENTS = f"""\
 command -v javac >/dev/null || exit 0
 javac -nowarn -d {CLASSES} -cp '{GRPC}/*:{LIB}/*' $(find {CLIENTS} -name '*.java')
 """
 PROXY = "proxy"
 _MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client", PROXY)
-_PROJECT = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>stormproof</groupId>
-  <artifactId>rocketmq-programs</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-{dependencies}
-  </dependencies>
-</project>
-"""
-_DEPENDENCY = """\
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId>
-      <artifactId>rocketmq-{module}</artifactId>
-      <version>{version}</version>
-    </dependency>"""
 
 
 def _project(**modules: str) -> str:
     """Return a Maven project of modules of RocketMQ's, each with its version."""
-    dependencies = (_DEPENDENCY.format(module=module.replace("_", "-"), version=one) for module, one in modules.items())
-    return _PROJECT.format(dependencies="\n".join(dependencies))
+    dependencies = (("org.apache.rocketmq", f"rocketmq-{one.replace('_', '-')}", modules[one]) for one in modules)
+    return maven.project("rocketmq-programs", dependencies)
 
 
 def _recipe(version: str) -> Recipe:
     modules = [module for module in _MODULES if module != PROXY or version not in WITHOUT_PROXY]
-    command = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", "-DoutputDirectory=lib")
-    fix = (
-        "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
-        f" RocketMQ's binary release {version} and name its folder with --from"
-    )
+    mend = maven.fix(f"RocketMQ's binary release {version}")
     clients = {
         f"{CLIENTS}/{path.relative_to(SOURCES).as_posix()}": path.read_text("utf-8")
         for path in sorted(SOURCES.rglob("*"))
@@ -78,24 +50,20 @@ def _recipe(version: str) -> Recipe:
     return Recipe(
         system=SYSTEM,
         version=version,
-        tools={"mvn": "install Maven (Debian: apt-get install maven)"},
+        tools=maven.TOOLS,
         files={
             "pom.xml": _project(**dict.fromkeys(modules, version)),
             "grpc/pom.xml": _project(client_java=GRPC_VERSION),
             **clients,
         },
         steps=(
-            Step(command=command, does="fetch its jars with Maven (102 MiB)", mend=fix),
+            Step(command=maven.FETCH, does="fetch its jars with Maven (102 MiB)", mend=mend),
             Step(
-                command=(*command, "--file", "grpc/pom.xml"),
+                command=(*maven.FETCH, "--file", "grpc/pom.xml"),
                 does=f"fetch the gRPC client {GRPC_VERSION} with Maven (27 MiB)",
-                mend=fix,
+                mend=mend,
             ),
-            Step(
-                command=("/bin/sh", "-c", _MAKE_JAVA),
-                does="make a Java runtime for containers",
-                mend="is the disk full?",
-            ),
+            maven.MAKE_JAVA,
             Step(
                 command=("/bin/sh", "-c", _COMPILE_CLIENTS),
                 does="compile the program with its own client",

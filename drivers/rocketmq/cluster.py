@@ -12,7 +12,8 @@ from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
-from drivers._java.recipes import LIB, VERSIONS, WITHOUT_PROXY, proxy_jar, recipe
+from drivers._java.maven import LIB
+from drivers._java.recipes import VERSIONS, WITHOUT_PROXY, proxy_jar, recipe
 from drivers._remoting.dialled import DialledConnection
 from drivers._remoting.requests import Asks
 from drivers._remoting.wire import RemotingCodec

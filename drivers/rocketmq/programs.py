@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from chaos.node import NodeSpec
 from chaos.program import PortAccepts, Program
 from chaos.recipe import Recipe
-from drivers._java.recipes import JAVA, LIB
+from drivers._java.maven import FIND_JAVA, LIB
 
 NAMESERVER, CONTROLLER, BROKER, PROXY = "nameserver", "controller", "broker", "proxy"
 #: The first node's port and the distance to the next one's.
@@ -128,11 +128,9 @@ def proxy_node(name: str, installed: Recipe, settings: Mapping[str, object]) -> 
 _KEPT = ("store/epochFileCheckpoint*", "store/checkpoint", "store/brokerIdentity", "store/config/*.json")
 
 
-#: The machine's own Java, or what came with the jars.
-_JAVA = f"java=java; command -v java >/dev/null || java=$0/{JAVA}; "
-_START = _JAVA + 'exec "$java" "$@"'
+_START = FIND_JAVA + 'exec "$java" "$@"'
 #: A proxy that finds no master when it starts gives up with exit code 1, and is started again, as its users do.
-_START_AGAIN = _JAVA + 'trap : TERM; while :; do "$java" "$@"; code=$?; [ $code = 1 ] || exit $code; sleep 1; done'
+_START_AGAIN = FIND_JAVA + 'trap : TERM; while :; do "$java" "$@"; code=$?; [ $code = 1 ] || exit $code; sleep 1; done'
 
 
 def _command(start: str, role: str, *arguments: str) -> Sequence[str]:

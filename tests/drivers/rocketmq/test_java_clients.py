@@ -16,7 +16,8 @@ from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
 from drivers._java import client_program
-from drivers._java.recipes import CLASSES, GRPC, LIB, SOURCES
+from drivers._java.maven import LIB
+from drivers._java.recipes import CLASSES, GRPC, SOURCES
 from drivers.rocketmq import RECIPES
 from drivers.rocketmq.driver import Options, create
 from stormproof import cli

@@ -1,0 +1,59 @@
+"""What recipes of systems written in Java share: jars that Maven resolves, and a Java runtime beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chaos.recipe import Step
+
+#: Where the jars are in an installation, and Java, if it could be made.
+LIB, JAVA = "lib", "jre/bin/java"
+#: What must be on the PATH, and how to come by it.
+TOOLS = {"mvn": "install Maven (Debian: apt-get install maven)"}
+#: Brings the jars of ``pom.xml`` into :data:`LIB`. Maven refuses a jar that doesn't match the registry's checksum.
+FETCH = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", f"-DoutputDirectory={LIB}")
+#: A shell's beginning that sets ``java``: the machine's own Java, or what came with the jars, whose folder is ``$0``.
+FIND_JAVA = f"java=java; command -v java >/dev/null || java=$0/{JAVA}; "
+#: What servers use of Java.
+_JAVA_MODULES = "java.se,jdk.unsupported,jdk.management,jdk.httpserver,jdk.zipfs,jdk.crypto.ec,jdk.naming.dns,jdk.net"
+_MAKE_JAVA = f"""\
+command -v jlink >/dev/null || exit 0
+jlink --add-modules {_JAVA_MODULES} --strip-debug --no-header-files --no-man-pages --output jre || rm -rf jre
+"""
+#: Makes a Java runtime where this machine has a JDK, for nodes on machines that have none.
+MAKE_JAVA = Step(
+    command=("/bin/sh", "-c", _MAKE_JAVA),
+    does="make a Java runtime for containers",
+    mend="is the disk full?",
+)
+_PROJECT = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>stormproof</groupId>
+  <artifactId>{name}</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = """\
+    <dependency>
+      <groupId>{}</groupId>
+      <artifactId>{}</artifactId>
+      <version>{}</version>
+    </dependency>"""
+
+
+def project(name: str, dependencies: Iterable[tuple[str, str, str]]) -> str:
+    """Return a Maven project that needs these: group, artifact and version of each."""
+    return _PROJECT.format(name=name, dependencies="\n".join(_DEPENDENCY.format(*one) for one in dependencies))
+
+
+def fix(release: str) -> str:
+    """Return what a person can do when Maven can't fetch the jars, which this binary release holds too."""
+    return (
+        "it needs a Maven registry: Maven Central, or a mirror of it in ~/.m2/settings.xml; without one, unpack"
+        f" {release} and name its folder with --from"
+    )
