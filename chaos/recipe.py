@@ -1,9 +1,9 @@
 """How the programs of a system that others wrote come onto this machine.
 
-A driver's module offers ``RECIPES``, one for each version, the preferred one first; ``stormproof install NAME@VERSION``
-follows it once. A node's :class:`chaos.program.Program` names its recipe: then what was installed is brought to where
-the node runs. On this machine the driver finds the programs with :meth:`Recipe.program`. Nothing but the driver knows
-the system.
+A driver's module offers ``RECIPES``, one for each version, the preferred one first, and perhaps ``recipe(version)``,
+which makes one for any other version or raises ``ValueError``; ``stormproof install NAME@VERSION`` follows it once. A
+node's :class:`chaos.program.Program` names its recipe: then what was installed is brought to where the node runs. On
+this machine the driver finds the programs with :meth:`Recipe.program`. Nothing but the driver knows the system.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from chaos.errors import BadInput
 
 #: What a driver's module calls its recipes.
 RECIPES = "RECIPES"
+#: The name of its function that makes a recipe for a version that is not among them.
+ON_DEMAND = "recipe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from chaos import plugins
 from chaos.errors import BadInput, MachineError
 from chaos.plugins import PluginKind
-from chaos.recipe import RECIPES, Recipe, Step
+from chaos.recipe import ON_DEMAND, RECIPES, Recipe, Step
 
 #: So much of a failed step's last line is shown.
 LAST_LINE = 300
@@ -38,8 +38,8 @@ def offers() -> tuple[Recipe, ...]:
 
 
 def recipe_for(wanted: str) -> Recipe:
-    """Return the first recipe that fits ``etcd``, ``etcd@3.5`` or ``etcd@3.5.17``. Raises :class:`BadInput` for
-    anything that no driver offers."""
+    """Return the first recipe that fits ``etcd``, ``etcd@3.5`` or ``etcd@3.5.17``, or that the driver makes for this
+    version on demand. Raises :class:`BadInput` for anything that no driver offers."""
     driver, at, version = wanted.partition("@")
     offered = recipes(driver)
     if not offered:
@@ -48,6 +48,13 @@ def recipe_for(wanted: str) -> Recipe:
     for recipe in offered:
         if not at or recipe.version == version or recipe.version.startswith(f"{version}."):
             return recipe
+    on_demand = getattr(plugins.load(PluginKind.DRIVER, driver), ON_DEMAND, None)
+    if on_demand is not None:
+        try:
+            made: Recipe = on_demand(version)
+            return made
+        except ValueError as error:
+            raise BadInput(f"{driver}: {error}") from error
     known = ", ".join(recipe.version for recipe in offered)
     raise BadInput(f"unknown version {version!r} of {driver}; known: {known}")
 
