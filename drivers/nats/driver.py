@@ -1,0 +1,256 @@
+"""NATS JetStream under test: its servers as programs, streams as queues, and who leads them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from chaos.driver import (
+    Client,
+    ClusterSpec,
+    ClusterView,
+    Dials,
+    Evidence,
+    Exposure,
+    Network,
+    Profile,
+    Record,
+    ReplicaGroup,
+)
+from chaos.effects.links import HARNESS
+from chaos.errors import BadInput
+from chaos.node import NodeSpec
+from chaos.ops import Failed, QueueRef, Unknown
+from chaos.program import Program
+from drivers.nats import status
+from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, Session, refusal
+from drivers.nats.client import OFFSETS, StreamClient, offsets_subject, stream_of, subject_of
+from drivers.nats.recipe import PROGRAM, RECIPES, VERSIONS
+
+TOPIC = "STORM"
+#: How long a planned switch may take until it is seen, and a pause between two looks.
+SEEN_S = 10.0
+LOOK_S = 0.2
+ALWAYS = "always"
+#: What JetStream does where nothing is said.
+USUAL_INTERVAL = "2m"
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_INTERVAL = re.compile(rf"{ALWAYS}|([1-9][0-9]{{0,5}})(ms|s|m|h)")
+_CONFIG = """\
+server_name: "{name}"
+listen: "{ip}:{port:client}"
+max_payload: 8MB
+jetstream: { store_dir: "{disk}/js", sync_interval: INTERVAL, max_memory_store: 64MB, max_file_store: 8GB }
+accounts: {
+  SYS: { users: [ { user: system, password: system } ], exports: [ { service: "$SYS.REQ.SERVER.PING.>" } ] }
+  ACCOUNT: {
+    jetstream: enabled
+    users: [ { user: storm, password: storm } ]
+    imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.>" }, to: "ABOUT.>" } ]
+  }
+}
+system_account: SYS
+no_auth_user: storm
+"""
+_ROUTES = """\
+cluster: { name: storm, listen: "{ip}:{port:cluster}", routes: [ ROUTES ] }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """A cluster of ``servers`` (1, 3 or 5) of NATS ``version``, which ``stormproof install`` has built, with
+    ``streams``, each a queue of its own with ``replicas`` (1, 3 or 5). Servers report their roles where there is one
+    stream. ``sync_interval``: ``always``, or such as ``30s``; without it, ``always`` where the profile says ``flush:
+    sync``, else JetStream's own 2m. With ``deduplicate``, messages have ids that JetStream compares, so that it stores
+    no retry of what it has."""
+
+    servers: int = field(default=3, metadata={"within": range(1, 6, 2)})
+    replicas: int = field(default=3, metadata={"within": range(1, 6, 2)})
+    streams: int = field(default=1, metadata={"within": range(1, 33)})
+    version: str = VERSIONS[0]
+    sync_interval: str = ""
+    deduplicate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.version not in VERSIONS:
+            raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {self.version!r}")
+        if self.replicas > self.servers:
+            raise ValueError(f"replicas: expected at most {self.servers}, one on each of the servers")
+        if self.sync_interval and not _INTERVAL.fullmatch(self.sync_interval):
+            raise ValueError(f"sync_interval: expected always, or such as 500ms or 2m, got {self.sync_interval!r}")
+
+
+@dataclass(slots=True)
+class Nats:
+    """``promised``: what the experiment says; None where it says nothing. ``_made``: the streams that were created,
+    once. ``_groups``: what was known last of who holds and leads each stream."""
+
+    options: Options
+    promised: Profile | None = None
+    _made: set[str] = field(default_factory=set, init=False)
+    _groups: dict[str, ReplicaGroup] = field(default_factory=dict, init=False)
+
+    # What runs, and what it promises
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(f"nats-{number}" for number in range(self.options.servers))
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that are queues, and the one that keeps offsets."""
+        return (*map(stream_of, self.queues()), OFFSETS)
+
+    def queues(self) -> tuple[QueueRef, ...]:
+        return tuple(QueueRef(index=at, topic=TOPIC, queue_id=at) for at in range(self.options.streams))
+
+    def system_version(self) -> str:
+        return self.options.version
+
+    def promising(self, profile: Profile) -> Nats:
+        if profile.acks != "all" or profile.unclean:
+            raise BadInput(
+                "JetStream acknowledges what most replicas have, and elects none without it: leave out acks and unclean"
+            )
+        if profile.min_in_sync > self._quorum:
+            raise BadInput(
+                f"min_in_sync: {profile.min_in_sync} is more than the {self._quorum} replicas that JetStream waits for"
+                f" with replicas: {self.options.replicas}; lower the one or raise the other"
+            )
+        return replace(self, promised=profile)
+
+    def profile(self) -> Profile:
+        """Return the strict profile, unless the options say that it is not synced always, or not replicated."""
+        flush = "sync" if self.options.sync_interval in ("", ALWAYS) else "async"
+        return self.promised or Profile(flush=flush, min_in_sync=min(2, self._quorum))
+
+    @property
+    def _quorum(self) -> int:
+        return self.options.replicas // 2 + 1
+
+    @property
+    def sync_interval(self) -> str:
+        """How often servers sync what they have written, as their configuration says it."""
+        return self.options.sync_interval or (ALWAYS if self.profile().flush == "sync" else USUAL_INTERVAL)
+
+    def exposure(self) -> Exposure:
+        """Return how long what was acknowledged may be unsynced."""
+        match = _INTERVAL.fullmatch(self.sync_interval)
+        interval_s = int(match[1]) * _UNITS_S[match[2]] if match and match[1] else 0.0
+        return Exposure(loss_window_s=min(interval_s, 3600.0))
+
+    def evidence(self) -> frozenset[Evidence]:
+        """Return roles as polled where servers can report them: there is one stream, and it elects."""
+        reports = (
+            self.options.streams == 1 and self.options.replicas > 1 and not self.options.version.startswith("2.10.")
+        )
+        return frozenset({Evidence.POLLS} if reports else ())
+
+    def cluster(self, mutant: str) -> ClusterSpec:
+        if mutant:
+            raise BadInput(f"unknown planted bug {mutant!r}: NATS has none")
+        program = self._program()
+        return ClusterSpec(nodes=[NodeSpec(name=node, role="broker", program=program) for node in self.nodes])
+
+    def _program(self) -> Program:
+        (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
+        routes = ", ".join(f'"nats://{{ip:{node}}}:{{port:{node}.cluster}}"' for node in self.nodes)
+        config = _CONFIG.replace("INTERVAL", f'"{self.sync_interval}"').replace("ACCOUNT", ACCOUNT)
+        config = config.replace("ABOUT", ABOUT_SERVERS)
+        if self.options.servers > 1:
+            config += _ROUTES.replace("ROUTES", routes)
+        return Program(
+            argv=(f"{{installed}}/{PROGRAM}", "-c", "{home}/nats.conf"),
+            files={"nats.conf": config},
+            ports={"client": 0, "cluster": 0},
+            orderly_s=10.0,
+            keep=("nats.conf",),
+            memory_mb=512,
+            recipe=recipe,
+        )
+
+    # Clients
+
+    def client(self, network: Network, name: str) -> Client:
+        return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=self.options.deduplicate)
+
+    # What the harness observes and changes
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        dials = cast(Dials, network)
+        polled = self.streams[0] if Evidence.POLLS in self.evidence() else ""
+        found = await status.take(dials, self.nodes, record, polled)
+        for stream in self.streams:
+            before = self._groups.get(stream) or ReplicaGroup(name=stream, replicas=self._expected)
+            self._groups[stream] = status.group_of(stream, found, before)
+        await self._create_streams(dials)
+        is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
+        groups = [self._groups[stream] for stream in self.streams]
+        return ClusterView(
+            groups=tuple(groups[:-1]),
+            settled=is_healthy and all(len({*group.in_sync}) == self.options.replicas for group in groups),
+        )
+
+    @property
+    def _expected(self) -> tuple[str, ...]:
+        """Who will hold streams, where that is known before: everyone."""
+        return self.nodes if self.options.replicas == len(self.nodes) else ()
+
+    async def _create_streams(self, network: Dials) -> None:
+        """Create each stream once: one that vanishes later is not to be made again."""
+        session = Session(network, HARNESS, self.nodes)
+        try:
+            for stream in self.streams:
+                if stream not in self._made and await self._creates(session, stream):
+                    self._made.add(stream)
+        finally:
+            session.close()
+
+    async def _creates(self, session: Session, stream: str) -> bool:
+        is_queue = stream != OFFSETS
+        asked = {
+            "name": stream,
+            "subjects": [subject_of(stream) if is_queue else offsets_subject()],
+            "retention": "limits",
+            "storage": "file",
+            "discard": "old",
+            "num_replicas": self.options.replicas,
+            "max_msgs_per_subject": -1 if is_queue else 1,
+        }
+        try:
+            (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
+        except Failed:
+            return False
+        return not refusal(found)
+
+    async def collect(self, network: Network, record: Record) -> None:
+        """Record nothing: clients have read what leaders hold."""
+
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        """Have the leader of a stream hand over to ``target``, and wait until that leads."""
+        dials = cast(Dials, network)
+        stream = group or self.streams[0]
+        session = Session(dials, HARNESS, self.nodes)
+        try:
+            asked = {"placement": {"preferred": target}}
+            (found,) = await session.look(f"{API}.STREAM.LEADER.STEPDOWN.{stream}", asked)
+        finally:
+            session.close()
+        if reason := refusal(found):
+            raise Failed(reason)
+        old = self._groups[stream].leader if stream in self._groups else ""
+        deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
+        while network.now_ns() < deadline_ns:
+            now = next(one for one in (await self.view(network)).groups if one.name == stream)
+            if now.leader == target:
+                return {"from": old, "to": target, "epoch": now.epoch}
+            await asyncio.sleep(LOOK_S)
+        raise Unknown(f"{stream}'s leader was asked to hand over to {target}, which did not lead within {SEEN_S:g} s")
+
+
+def create(options: Options) -> Nats:
+    return Nats(options)
