@@ -1,0 +1,286 @@
+"""Apache Kafka under test: its programs, what they promise, clients of one topic's partitions, and who leads them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from chaos.driver import (
+    Client,
+    ClusterSpec,
+    ClusterView,
+    Dials,
+    Evidence,
+    Exposure,
+    Network,
+    Profile,
+    Record,
+    ReplicaGroup,
+)
+from chaos.effects.links import HARNESS
+from chaos.errors import BadInput
+from chaos.ops import Failed, QueueRef, Unknown
+from drivers.kafka import topology, wire
+from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
+from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster, number_of
+from drivers.kafka.connection import ERROR, Connections
+from drivers.kafka.recipe import RECIPES, recipe
+from drivers.kafka.topology import Known, Partition
+
+#: Where Kafka keeps the offsets of groups, and the group that has it make that topic.
+OFFSETS, GROUP = "__consumer_offsets", "stormproof"
+CHANGE_S, SEEN_S, LOOK_S = 5.0, 15.0, 0.2
+EXISTS, NOT_NEEDED = 36, 84
+#: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
+#: and until the file system's journal follows (5 s).
+KERNEL_S = 40.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``brokers`` of Kafka ``version``, which ``stormproof install`` has fetched, in KRaft mode with ``controllers`` of
+    their own (1, 3 or 5; 0: the brokers are controllers, too). One ``topic`` has ``queues`` partitions with
+    ``replicas`` each. A broker that was not heard of for ``timeout_ms`` is fenced. ``acks`` (all or master): what
+    producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. ``isolation``:
+    read_committed or read_uncommitted."""
+
+    version: str = RECIPES[0].version
+    brokers: int = field(default=3, metadata={"within": range(1, 10)})
+    controllers: int = field(default=0, metadata={"within": range(6)})
+    topic: str = "storm"
+    queues: int = field(default=3, metadata={"within": range(1, 129)})
+    replicas: int = field(default=3, metadata={"within": range(1, 10)})
+    timeout_ms: int = field(default=3_000, metadata={"within": range(1_000, 120_001)})
+    acks: str = ""
+    isolation: str = "read_committed"
+    properties: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        recipe(self.version)
+        if self.controllers not in (0, 1, 3, 5):
+            raise ValueError(f"controllers: expected 0, 1, 3 or 5, got {self.controllers}")
+        if self.replicas > self.brokers:
+            raise ValueError(f"replicas: {self.replicas} need as many brokers, and there are {self.brokers}")
+        if self.acks not in ("", "all", "master"):
+            raise ValueError(f"acks: expected all or master, got {self.acks!r}")
+        if self.isolation not in ("read_committed", "read_uncommitted"):
+            raise ValueError(f"isolation: expected read_committed or read_uncommitted, got {self.isolation!r}")
+
+
+@dataclass(slots=True)
+class Kafka:
+    """``_made``: whether the topic was created; ``_proven``: the leader, epoch and set in which each partition's leader
+    has shown that its followers have what it had when it began to lead."""
+
+    options: Options
+    promised: Profile = field(default_factory=lambda: Profile(flush="async"))
+    _made: bool = field(default=False, init=False)
+    _proven: dict[QueueRef, Partition] = field(default_factory=dict, init=False)
+
+    # What runs
+
+    @property
+    def nodes(self) -> Cluster:
+        options = self.options
+        return Cluster(
+            brokers=tuple(f"{BROKER}-{number}" for number in range(options.brokers)),
+            controllers=tuple(f"{CONTROLLER}-{number}" for number in range(options.controllers)),
+            replicas=options.replicas,
+            timeout_ms=options.timeout_ms,
+            properties=options.properties,
+        )
+
+    def cluster(self, mutant: str) -> ClusterSpec:
+        """Return the nodes. Raises :class:`BadInput` when kio is not installed, and ``ValueError`` for a profile that
+        needs more replicas than there are."""
+        wire.require()
+        if mutant:
+            raise BadInput(f"unknown mutant {mutant!r}: Kafka has no planted bugs")
+        if self.promised.min_in_sync > self.options.replicas:
+            needed = self.promised.min_in_sync
+            raise ValueError(
+                f"the profile needs {needed} replicas in sync (min_in_sync), but a partition has only"
+                f" {self.options.replicas}; lower the one or raise the other"
+            )
+        return ClusterSpec(nodes=self.nodes.nodes(recipe(self.options.version), self.promised))
+
+    def queues(self) -> tuple[QueueRef, ...]:
+        topic = self.options.topic
+        return tuple(QueueRef(index=one, topic=topic, queue_id=one) for one in range(self.options.queues))
+
+    def system_version(self) -> str:
+        return self.options.version
+
+    # What it promises
+
+    def profile(self) -> Profile:
+        return self.promised
+
+    def promising(self, profile: Profile) -> Kafka:
+        """Return the driver for this profile. Raises ``ValueError`` for acks that Kafka does not have."""
+        if str(profile.acks) not in ("all", "master", "1"):
+            raise ValueError(
+                f"acks: Kafka's producers wait for all that are in sync or for the leader alone, not for"
+                f" {profile.acks}; say acks: all with min_in_sync: {profile.acks}, or acks: master"
+            )
+        return replace(self, promised=profile)
+
+    def exposure(self) -> Exposure:
+        """Return for how long what was acknowledged may be lost: until a follower that lags is not counted any more,
+        which the leader looks for in half that time; without flushes, until the kernel has written it. Consumers are
+        given nothing above the high watermark, which all that are in sync have."""
+        window_s = 1.5 * LAG_S if self.promised.flush == "sync" else KERNEL_S
+        return Exposure(loss_window_s=window_s, readers_see_confirmed=True)
+
+    def evidence(self) -> frozenset[Evidence]:
+        """Return roles as polled, where there is one partition: a broker has a role in each."""
+        return frozenset({Evidence.OPERATIONS, *((Evidence.POLLS,) if self.options.queues == 1 else ())})
+
+    # Clients
+
+    def client(self, network: Network, name: str) -> Client:
+        acks = self.options.acks or str(self.promised.acks)
+        return QueueClient(
+            cast(Dials, network),
+            name,
+            self.nodes,
+            acks=ALL_IN_SYNC if acks == "all" else LEADER_ALONE,
+            committed=self.options.isolation == "read_committed",
+        )
+
+    def holders(self, queue: QueueRef) -> tuple[str, ...]:
+        """Return the replicas of a partition, the preferred leader first; consumers may read from each (KIP-392)."""
+        brokers = self.nodes.brokers
+        return tuple(brokers[(queue.queue_id + one) % len(brokers)] for one in range(self.options.replicas))
+
+    # What the harness observes and changes
+
+    async def view(self, network: Network, record: Record | None = None) -> ClusterView:
+        nodes, connections = self.nodes, Connections(cast(Dials, network), HARNESS)
+        try:
+            ops = {one: record("poll", f="state", type="invoke", node=one) for one in nodes.brokers} if record else {}
+            views = await topology.ask_all(connections, nodes, (self.options.topic, OFFSETS))
+            if record and self.options.queues == 1:
+                self._note(record, ops, views)
+            leader = await topology.controller_leader(connections, nodes, next(iter(views), nodes.brokers[0]))
+            settled = bool(leader) and await self._settled(connections, nodes, views)
+        finally:
+            connections.close()
+        return ClusterView(
+            groups=tuple(self._group(queue, views) for queue in self.queues()),
+            controllers=nodes.controllers,
+            controller_leader=leader if leader in nodes.controllers else "",
+            settled=settled,
+        )
+
+    def _note(self, record: Record, ops: Mapping[str, int], views: Mapping[str, Known]) -> None:
+        """Record what each broker knows of the only partition: whether it leads it itself, since which epoch."""
+        for node, known in views.items():
+            found = known.get((self.options.topic, 0))
+            if found is not None:
+                role = "master" if found.leader == node else "slave"
+                value = {"role": role, **({"set": sorted(found.in_sync)} if role == "master" else {})}
+                record("poll", f="state", type="ok", node=node, op=ops[node], epoch=found.epoch, value=value)
+
+    def _group(self, queue: QueueRef, views: Mapping[str, Known]) -> ReplicaGroup:
+        found = topology.newest(views, (queue.topic, queue.queue_id))
+        replicas, name = self.holders(queue), f"{queue.topic}-{queue.queue_id}"
+        if found is None or found.leader not in replicas:
+            return ReplicaGroup(name=name, replicas=replicas, epoch=found.epoch if found else -1)
+        in_sync = tuple(one for one in replicas if one in found.in_sync)
+        return ReplicaGroup(name=name, replicas=replicas, leader=found.leader, epoch=found.epoch, in_sync=in_sync)
+
+    async def _settled(self, connections: Connections, nodes: Cluster, views: Mapping[str, Known]) -> bool:
+        """Return whether all brokers agree on each partition, with all replicas in sync, each leader has shown that its
+        followers follow it, and groups' offsets are served. The topic is created here, once."""
+        if not self._made:
+            with suppress(Failed, Unknown):
+                await self._create(connections, next(iter(views)))
+                self._made = True
+            return False
+        for queue in self.queues():
+            found = topology.agreed(views, nodes, (queue.topic, queue.queue_id))
+            if found is None:
+                return False
+            if found != self._proven.get(queue):
+                try:
+                    await topology.offset(
+                        connections, found.leader, queue, topology.LATEST, epoch=found.epoch, committed=False
+                    )
+                except Failed:
+                    return False
+                self._proven[queue] = found
+        return await self._serves_groups(connections, nodes, views)
+
+    async def _serves_groups(self, connections: Connections, nodes: Cluster, views: Mapping[str, Known]) -> bool:
+        """Return whether the offsets of groups have all their replicas, and are there to be asked for. A broker that is
+        asked where they are has their topic made."""
+        client = QueueClient(connections.network, HARNESS, nodes, acks=ALL_IN_SYNC, committed=False)
+        try:
+            await client.committed(self.queues()[0], GROUP)
+        except Failed:
+            return False
+        finally:
+            client.close()
+        return topology.agreed(views, nodes, (OFFSETS, 0)) is not None
+
+    async def _create(self, connections: Connections, node: str) -> None:
+        """Create the topic, with each partition's replicas where :meth:`holders` says. Raises :class:`Failed` or
+        :class:`Unknown` when it may not be there."""
+        assignments = [
+            {"partition_index": queue.queue_id, "broker_ids": [number_of(one) for one in self.holders(queue)]}
+            for queue in self.queues()
+        ]
+        topic = {"name": self.options.topic, "num_partitions": -1, "replication_factor": -1, "configs": []}
+        asked = {"topics": [{**topic, "assignments": assignments}], "timeout": wire.milliseconds(CHANGE_S)}
+        await self._change(connections, node, "create_topics", asked, EXISTS)
+
+    @staticmethod
+    async def _change(
+        connections: Connections, node: str, request: str, asked: Mapping[str, Any], done: int = 0
+    ) -> None:
+        """Ask for a change; the error ``done`` says that there is nothing to do."""
+        try:
+            await connections.ask(node, request, asked, (done,), CHANGE_S)
+        except Failed as error:
+            if error.answer.value.get(ERROR) != done:
+                raise
+
+    async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
+        """Name ``target`` as the first replica of the partition, and have its preferred leader elected, as operators
+        do; then wait until all brokers that answer say that it leads."""
+        nodes, connections = self.nodes, Connections(cast(Dials, network), HARNESS)
+        topic, _, number = group.rpartition("-")
+        queue = self.queues()[int(number)]
+        first = [target, *(one for one in self.holders(queue) if one != target)]
+        partition = {"partition_index": queue.queue_id, "replicas": [number_of(one) for one in first]}
+        order = {"timeout": wire.milliseconds(CHANGE_S), "topics": [{"name": topic, "partitions": [partition]}]}
+        chosen = [{"topic": topic, "partitions": [queue.queue_id]}]
+        election = {"election_type": 0, "topic_partitions": chosen, "timeout": wire.milliseconds(CHANGE_S)}
+        try:
+            before = topology.newest(await topology.ask_all(connections, nodes, [topic]), (topic, queue.queue_id))
+            if before is None or not before.leader:
+                raise Failed(f"no broker leads {group}")
+            await self._change(connections, before.leader, "alter_partition_reassignments", order)
+            await self._change(connections, before.leader, "elect_leaders", election, NOT_NEEDED)
+            deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
+            while network.now_ns() < deadline_ns:
+                views = await topology.ask_all(connections, nodes, [topic])
+                now = topology.newest(views, (topic, queue.queue_id))
+                if now is not None and now.leader == target:
+                    return {"from": before.leader, "to": target, "epoch": now.epoch}
+                await asyncio.sleep(LOOK_S)
+        finally:
+            connections.close()
+        raise Unknown(f"{target} was to be elected, and did not lead within {SEEN_S:g} s")
+
+    async def collect(self, network: Network, record: Record) -> None:
+        """Record nothing more: each replica is read by consumers' own requests, through its own node."""
+
+
+def create(options: Options) -> Kafka:
+    """Return the driver."""
+    return Kafka(options)

@@ -1,0 +1,49 @@
+"""How Apache Kafka's programs come onto this machine: its broker with all that it needs, by Maven."""
+
+from __future__ import annotations
+
+import re
+
+from chaos.recipe import Recipe, Step
+from drivers._java import maven
+
+SYSTEM = "kafka"
+#: The preferred one first. Others are made on demand.
+VERSIONS = ("3.9.1", "4.1.0")
+#: The first version for which this driver is written, and the first that logs with Log4j 2.
+FIRST, FIRST_WITH_LOG4J2 = (3, 9), (4, 0)
+_RELOAD4J = (("org.slf4j", "slf4j-reload4j", "1.7.36"),)
+_LOG4J2 = (
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+    ("org.apache.logging.log4j", "log4j-core", "2.24.3"),
+)
+
+
+def recipe(version: str) -> Recipe:
+    """Return the recipe of any version from 3.9.0 on. Raises ``ValueError`` for what is not such a version; whether
+    the registry has it is for Maven to say."""
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", version) or _minor(version) < FIRST:
+        raise ValueError(f"version: expected three numbers from 3.9.0 on, such as {VERSIONS[0]}, got {version!r}")
+    logging = _LOG4J2 if _minor(version) >= FIRST_WITH_LOG4J2 else _RELOAD4J
+    return Recipe(
+        system=SYSTEM,
+        version=version,
+        tools=maven.TOOLS,
+        files={"pom.xml": maven.project("kafka-programs", (("org.apache.kafka", "kafka_2.13", version), *logging))},
+        steps=(
+            Step(
+                command=maven.FETCH,
+                does="fetch its jars with Maven (46 MiB)",
+                mend=maven.fix(f"Kafka's binary release kafka_2.13-{version}") + "; is there such a version at all?",
+            ),
+            maven.MAKE_JAVA,
+        ),
+        makes=(f"{maven.LIB}/kafka_2.13-{version}.jar",),
+    )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
+RECIPES = tuple(map(recipe, VERSIONS))

@@ -1,0 +1,176 @@
+"""Kafka's requests and answers as bytes, by kio's classes, which are made from Kafka's own schema.
+
+kio is an extra, and loaded when the first request is made. Requests are given as plain values: a mapping for each
+entity of the schema, by the names that kio gives to fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib.util import find_spec
+from io import BytesIO
+from typing import Any, get_args
+
+from chaos.errors import BadInput
+
+#: Each request that is made: its version, one that Kafka 3.9 and 4.x take; and where the answer to a question about one
+#: thing has what it says of that.
+REQUESTS: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "produce": (9, ("responses", "partition_responses")),
+    "fetch": (12, ("responses", "partitions")),
+    "list_offsets": (7, ("topics", "partitions")),
+    "metadata": (12, ()),
+    "find_coordinator": (4, ("coordinators",)),
+    "offset_commit": (8, ("topics", "partitions")),
+    "offset_fetch": (8, ("groups", "topics", "partitions")),
+    "create_topics": (7, ("topics",)),
+    "describe_quorum": (1, ("topics", "partitions")),
+    "elect_leaders": (2, ("replica_election_results", "partition_result")),
+    "alter_partition_reassignments": (0, ("responses", "partitions")),
+}
+EXTRA = "the driver kafka speaks Kafka's protocol by kio, which is not installed: pip install 'stormproof[kafka]'"
+#: Bits of a batch's attributes.
+_COMPRESSED, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+#: Where a batch has its length and the low byte of its attributes, and what its length does not count.
+_LENGTH_AT, _ATTRIBUTES_AT, _BATCH_HEAD = 8, 22, 12
+#: The type of a marker that ends a transaction without effect, within the marker's key.
+_ABORT = bytes(2)
+
+
+class BadAnswer(ValueError):
+    """Bytes of an answer that make no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record that clients may see."""
+
+    offset: int
+    key: bytes
+    body: bytes
+
+
+def require() -> None:
+    """Raise :class:`BadInput` unless kio is installed."""
+    if find_spec("kio") is None:
+        raise BadInput(EXTRA)
+
+
+def milliseconds(seconds: float) -> timedelta:
+    """Return a time as requests hold it."""
+    return timedelta(milliseconds=round(seconds * 1e3))
+
+
+def encode(name: str, number: int, client: str, values: Mapping[str, Any]) -> bytes:
+    """Return the frame of a request: its length, header and body."""
+    from kio.serial import entity_writer as write
+
+    schema = _schema(name, "request")
+    header = schema.__header_schema__(
+        request_api_key=schema.__api_key__,
+        request_api_version=schema.__version__,
+        correlation_id=number,
+        client_id=client,
+    )
+    buffer = BytesIO()
+    write(type(header))(buffer, header)
+    write(schema)(buffer, _entity(schema, values))
+    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
+
+
+def decode(name: str, number: int, data: bytes) -> Any:
+    """Return the answer to the request of this number, as kio's entity. Raises :class:`BadAnswer`."""
+    from kio.serial import entity_reader as read
+
+    schema = _schema(name, "response")
+    try:
+        header, begin = read(schema.__header_schema__)(data, 0)
+        answer, size = read(schema)(data, begin)
+    except Exception as error:  # kio has errors of many kinds for bytes that are no answer
+        raise BadAnswer(f"no answer to {name}: {error}") from error
+    if header.correlation_id != number or begin + size != len(data):
+        raise BadAnswer(f"the answer to another request than this {name}")
+    return answer
+
+
+@cache
+def _schema(name: str, kind: str) -> Any:
+    from kio.index import load_entity_schema
+    from kio.static.constants import EntityType
+
+    return load_entity_schema(name, REQUESTS[name][0], EntityType[kind])
+
+
+def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
+    """Return an entity of this class, and within it those of the classes that its fields are declared with."""
+    classes = _classes(schema)
+    return schema(**{name: _value(classes[name], value) for name, value in values.items()})
+
+
+def _value(schema: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _entity(schema, value)
+    return tuple(_value(schema, one) for one in value) if isinstance(value, (list, tuple)) else value
+
+
+@cache
+def _classes(schema: Any) -> Mapping[str, Any]:
+    return {one.name: next((part for part in _parts(one.type) if is_dataclass(part)), None) for one in fields(schema)}
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
+
+
+def batch(key: bytes, body: bytes, now_s: float) -> bytes:
+    """Return the records of a send: one message in a batch of its own, of no producer that Kafka numbers."""
+    from kio.records.schema import NewRecordBatch, Record
+    from kio.records.writers import write_new_batch
+
+    now = datetime.fromtimestamp(now_s, UTC)
+    record = Record(attributes=0, timestamp=now, offset=0, key=key, value=body, headers=())
+    nobody = {"producer_id": -1, "producer_epoch": -1, "partition_leader_epoch": -1, "base_sequence": -1}
+    buffer = BytesIO()
+    write_new_batch(buffer, NewRecordBatch(records=(record,), attributes=0, **nobody))
+    return buffer.getvalue()
+
+
+def messages(data: bytes, aborted: Iterable[tuple[int, int]] = ()) -> tuple[list[Message], int]:
+    """Return the messages of a read and the offset behind its last batch, -1 without any. Markers of transactions are
+    no messages, nor is what belongs to the ``aborted`` ones: the first offset and the producer of each. What is cut off
+    at the end is left out. Raises :class:`BadAnswer` for batches that can't be read."""
+    found: list[Message] = []
+    following, waiting, gone = -1, sorted(aborted, reverse=True), set()
+    for one in _batches(data):
+        following = one.base_offset + one.last_offset_delta + 1
+        while waiting and waiting[-1][0] < following:
+            gone.add(waiting.pop()[1])
+        if one.attributes & _CONTROL:
+            if one.records and (one.records[0].key or b"")[2:4] == _ABORT:
+                gone.discard(one.producer_id)
+        elif not (one.attributes & _TRANSACTIONAL and one.producer_id in gone):
+            found += [Message(record.offset, record.key or b"", record.value or b"") for record in one.records]
+    return found, following
+
+
+def _batches(data: bytes) -> Iterator[Any]:
+    from kio.records.readers import read_batch
+
+    at = 0
+    while len(data) - at >= _BATCH_HEAD:
+        size = _BATCH_HEAD + int.from_bytes(data[at + _LENGTH_AT : at + _BATCH_HEAD], "big", signed=True)
+        if size <= _BATCH_HEAD or at + size > len(data):
+            return
+        if size > _ATTRIBUTES_AT and data[at + _ATTRIBUTES_AT] & _COMPRESSED:
+            raise BadAnswer("compressed records, which this driver does not read")
+        try:
+            one, _ = read_batch(data[at : at + size], 0)
+        except Exception as error:  # as above
+            raise BadAnswer(f"damaged records: {error}") from error
+        yield one
+        at += size
