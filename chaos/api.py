@@ -104,6 +104,7 @@ from chaos.fault import (
     together,
 )
 from chaos.history.run_meta import RunMeta
+from chaos.log_services import CanHaveGroups, CanReadLogs, CanTransact, GroupMember, LogReader, Transactions
 from chaos.node import Codec, Disk, DiskFull, Env, Malformed, Message, Node, NodeSpec
 from chaos.ops import Answer, Delivered, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.plain import PlainCodec, PlainMessage
@@ -135,6 +136,7 @@ from chaos.services import (
     set_key,
     text_key,
 )
+from chaos.transaction_worker import TransactionWorker
 from chaos.verdict import Anomaly, RunVerdict, Validity, Verdict
 from chaos.workload import Load, Outcome, Use, Worker, Workload, body_hash, next_message, note
 
@@ -184,6 +186,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Unknown",  # it is unknown whether the operation happened
     "OpType",  # invoke, ok, fail, info
     "WaitingReads",  # a client of queues whose reads may wait
+    "LogReader",  # a client with a position in each of its queues
+    "GroupMember",  # a member of a consumer group
+    "Transactions",  # a producer with a transactional id
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
     "DeletesTopics",  # one that deletes them, too
@@ -206,6 +211,9 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanReadThroughNodes",  # each node answers reads from its own copy
     "CanRemoveBrokers",  # brokers leave for good
     "CanHoldReads",  # nodes hold reads at the end of a queue
+    "CanReadLogs",  # clients read several queues from positions
+    "CanHaveGroups",  # consumer groups have members
+    "CanTransact",  # transactions over several queues
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run
     "CanDeleteTopics",  # clients delete topics in mid-run
@@ -228,6 +236,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Load",  # what the run gives to it
     "Worker",  # records each operation of one logical process
     "Outcome",  # how an operation ended
+    "TransactionWorker",  # records the transactions of one producer
     "body_hash",  # the identity of a message's content
     "message_id",  # the identity of a message
     "next_message",  # a new message's id

@@ -70,6 +70,9 @@ class Send(Operation):
     hash: Annotated[int, "of its body"]
     offset: Annotated[int, "ok: where it is stored in the queue"]
     position: Annotated[int, "ok: where it is stored in the log"]
+    txn: Annotated[int, "number of its transaction; the end is recorded when that has ended"]
+    micro: Annotated[int, "which step of the transaction it is, from 0"]
+    stored: Annotated[int, "fail and info, in a transaction: the offset at which it was written"]
 
 
 @rows("pull")
@@ -92,7 +95,7 @@ class Pull(Operation):
 
 @rows("delivered")
 class Delivered(Operation):
-    """A client was given a message, by the pull or receive that ``op`` names."""
+    """A client was given a message, by the pull, poll or receive that ``op`` names."""
 
     queue: Annotated[int, "index of the queue"]
     offset: Annotated[int, "in the queue"]
@@ -107,6 +110,9 @@ class CommitOffset(Operation):
     queue: Annotated[int, "index of the queue"]
     offset: Annotated[int, "the next one that the group is to read"]
     group: Annotated[str, "the consumer group"]
+    generation: Annotated[int, "of a member: in whose name"]
+    txn: Annotated[int, "number of its transaction; the end is recorded when that has ended"]
+    micro: Annotated[int, "which step of the transaction it is, from 0"]
 
 
 @rows("committed")
@@ -135,6 +141,93 @@ class Drain(Operation):
     offset: Annotated[int, "invoke: where the proof begins; ok: the end that was proven"]
     group: Annotated[str, "the consumer group"]
     maximum: Annotated[int, "ok: the system's own end, if it keeps reporting an earlier one"]
+
+
+class LogOperation(Operation):
+    """An operation of a client with a position in each of several queues; a member of a group among them."""
+
+    following: Annotated[Mapping[str, int], "ok: {queue: where it goes on}, of all its queues"]
+    group: Annotated[str, "the consumer group, if it is a member of one"]
+    generation: Annotated[int, "of the group: invoke: as the member knows it; ok: as the answer says"]
+    fenced: Annotated[bool, "fail: the member is put out, or its generation is over"]
+
+
+@rows("assign")
+class Assign(LogOperation):
+    """A client took queues for its own, instead of those that it had."""
+
+    queues: Annotated[Sequence[int], "their indexes"]
+
+
+@rows("seek")
+class Seek(LogOperation):
+    """A client changed its position in a queue."""
+
+    queue: Annotated[int, "index of the queue"]
+    offset: Annotated[int, "invoke: where to; -1: the end; ok: where it is"]
+
+
+@rows("poll")
+class Poll(LogOperation):
+    """A client asked for messages of any of its queues. Each that came is a row :class:`Delivered`."""
+
+    positions: Annotated[Mapping[str, int], "{queue: from where on}, of all its queues"]
+    limit: Annotated[int, "how many messages at most"]
+    txn: Annotated[int, "number of the transaction that it belongs to"]
+    micro: Annotated[int, "which step of the transaction it is, from 0"]
+
+
+class MemberOperation(LogOperation):
+    """What a member of a group and the group say to one another."""
+
+    topics: Annotated[Sequence[str], "of a join: whose queues it wants"]
+    queues: Annotated[Sequence[int], "ok: the indexes of those that are its own from now on"]
+    lost: Annotated[Sequence[int], "ok: those that were its own before and are no longer"]
+    rejoin: Annotated[bool, "ok: it must join again to stay a member"]
+
+
+@rows("join")
+class Join(MemberOperation):
+    """A client joined a group, or the generation that begins."""
+
+
+@rows("heartbeat")
+class Heartbeat(MemberOperation):
+    """A member said that it is there."""
+
+
+@rows("leave")
+class Leave(MemberOperation):
+    """A member left its group."""
+
+
+@rows("take_over")
+class TakeOver(Operation):
+    """A producer became the owner of a transactional id; whoever owned it before is fenced."""
+
+    id: Annotated[str, "the transactional id"]
+    epoch: Annotated[int, "ok: grows with each owner"]
+
+
+@rows("txn")
+class Txn(Operation):
+    """A transaction over several queues. Ok: it was committed; fail: it surely was not."""
+
+    txn: Annotated[int, "its number, unique in the run"]
+    id: Annotated[str, "the transactional id"]
+    epoch: Annotated[int, "of the id's owner"]
+    decision: Annotated[str, "`commit` or `abort`: what was intended"]
+    micro: Annotated[Sequence[Sequence[Any]], 'list-append: its steps, `["append", key, value]`, `["r", key, list]`']
+
+
+@rows("end_txn")
+class EndTxn(Operation):
+    """A client asked once for the end of a transaction."""
+
+    txn: Annotated[int, "its number"]
+    micro: Annotated[int, "which step of the transaction it is, from 0"]
+    decision: Annotated[str, "`commit` or `abort`"]
+    fenced: Annotated[bool, "fail: another producer owns the id"]
 
 
 @rows("delay")

@@ -24,11 +24,13 @@ DELIVERED = "delivered"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
     """One message as a client read it from ``queue`` at ``offset``. ``message`` is its id, or -1 if it has none of
-    ours; ``hash`` is :func:`body_hash` of the body that arrived."""
+    ours; ``hash`` is :func:`body_hash` of the body that arrived. ``queue`` is its queue's index, -1 for that of the
+    operation."""
 
     offset: int
     message: int
     hash: int
+    queue: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

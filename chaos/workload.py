@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
+from chaos.log_services import GroupMember, LogReader, Transactions
 from chaos.ops import Answer, Failed, OpType, QueueRef, Unknown, message_id
 from chaos.services import DeletesTopics, Limits, Locks, Metadata, Objects, Operator, Topics, WaitingReads
 
@@ -48,7 +49,8 @@ class Load(Protocol):
     @property
     def shared(self) -> dict[str, dict[int, int]]:
         """What all workloads of a run know together, by the index of the queue. ``acked``: the highest acknowledged
-        offset. ``seen``: the highest offset that was read. ``sequence``: the number of the next new message."""
+        offset. ``seen``: the highest offset that was read. ``sequence``: the number of the next new message. And
+        ``txn``: the number of the next transaction, at 0."""
 
     def client(self, name: str) -> Client:
         """Return a client of queues under this name, to which link rules apply."""
@@ -56,6 +58,18 @@ class Load(Protocol):
     def waiting_reads(self, name: str) -> WaitingReads:
         """Return a client of queues whose reads may wait; only for a workload that names
         :class:`chaos.services.CanHoldReads` in its ``needs``."""
+
+    def log_reader(self, name: str) -> LogReader:
+        """Return a client with positions in queues of its own; only for a workload that names
+        :class:`chaos.log_services.CanReadLogs` in its ``needs``."""
+
+    def transactions(self, name: str, id: str) -> Transactions:
+        """Return a producer that will own this transactional id; only for a workload that names
+        :class:`chaos.log_services.CanTransact` in its ``needs``."""
+
+    def group_member(self, name: str, group: str) -> GroupMember:
+        """Return a client that can join this consumer group; only for a workload that names
+        :class:`chaos.log_services.CanHaveGroups` in its ``needs``."""
 
     def objects(self, name: str) -> Objects:
         """Return a client of the system as a key-value store; only for a workload that names
@@ -118,6 +132,8 @@ class Use(StrEnum):
     LIMITS = "limits"  # requests at the system's limits, through load.limits
     SWITCHES = "switches"  # switches of masters that it asks for, through load.operator
     METADATA = "metadata"  # views of the entries of load.metadata
+    LOGS = "logs"  # several of load.queues at a time, from positions, through load.log_reader or load.group_member
+    TRANSACTIONS = "transactions"  # several of load.queues at a time, through load.transactions
 
 
 class Workload(Protocol):
@@ -170,6 +186,16 @@ class Outcome:
         return self.type is OpType.OK
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An operation that a worker has begun. ``asked``: the columns that both of its rows have."""
+
+    op: int
+    offset: int
+    asked: Mapping[str, Any]
+    value: Mapping[str, object]
+
+
 class Worker:
     """One logical process after another: records invocations and completions, and retires a process whose operation
     ended in ``info``, so that nobody takes a late effect for a later operation's."""
@@ -183,25 +209,32 @@ class Worker:
     def process(self) -> str:
         return f"{self._name}.{self._life}"
 
-    async def do(
+    async def do(self, f: str, operation: Callable[[], Coroutine[Any, Any, Answer]], **columns: Any) -> Outcome:
+        """Record the invocation, perform it, record the completion. ``columns`` are those of :meth:`begin`."""
+        begun = self.begin(f, **columns)
+        return self.end(begun, await outcome_of(operation))
+
+    def begin(
         self,
         f: str,
-        operation: Callable[[], Coroutine[Any, Any, Answer]],
         *,
         queue: QueueRef | None = None,
         offset: int = -1,
         message: int = -1,
         hash: int = -1,
         **value: object,
-    ) -> Outcome:
-        """Record the invocation, perform it, record the completion (one more ``delivered`` row per message read)."""
-        process = self.process
+    ) -> Begun:
+        """Record the invocation; nothing else may begin before :meth:`end`."""
         number = -1 if queue is None else queue.index
-        asked = {"process": process, "f": f, "queue": number, "message": message, "hash": hash}
+        asked = {"process": self.process, "f": f, "queue": number, "message": message, "hash": hash}
         op = self._record("op", type=OpType.INVOKE, offset=offset, value=value, **asked)
-        outcome = await _outcome_of(operation)
-        answer = outcome.answer
-        result = {**value, **_learned(outcome), **({"asked": offset} if f != "send" and offset >= 0 else {})}
+        return Begun(op, offset, asked, value)
+
+    def end(self, begun: Begun, outcome: Outcome) -> Outcome:
+        """Record the completion (one more ``delivered`` row per message read)."""
+        answer, asked, op = outcome.answer, begun.asked, begun.op
+        began_at = {"asked": begun.offset} if asked["f"] != "send" and begun.offset >= 0 else {}
+        result = {**begun.value, **_learned(outcome), **began_at}
         who = {"node": answer.node, "incarnation": answer.incarnation, "epoch": answer.epoch}
         self._record(
             "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
@@ -211,9 +244,9 @@ class Worker:
                 "op",
                 type=OpType.OK,
                 op=op,
-                process=process,
+                process=asked["process"],
                 f="delivered",
-                queue=number,
+                queue=delivered.queue if delivered.queue >= 0 else asked["queue"],
                 offset=delivered.offset,
                 message=delivered.message,
                 hash=delivered.hash,
@@ -224,7 +257,8 @@ class Worker:
         return outcome
 
 
-async def _outcome_of(operation: Callable[[], Coroutine[Any, Any, Answer]]) -> Outcome:
+async def outcome_of(operation: Callable[[], Coroutine[Any, Any, Answer]]) -> Outcome:
+    """Return how a call of a client ended."""
     try:
         return Outcome(OpType.OK, await operation())
     except Failed as error:

@@ -68,8 +68,10 @@ CONTRACTS = (
     *CORE,
     "chaos.driver",
     "chaos.services",
+    "chaos.log_services",
     "chaos.fault",
     "chaos.workload",
+    "chaos.transaction_worker",
     "chaos.findings",
     "chaos.kernel",
     "chaos.law",
@@ -81,7 +83,7 @@ CONTRACTS = (
 )
 INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.effects": ("chaos.errors",),
-    "chaos.history": (*CORE, "chaos.driver", "chaos.services", "chaos.workload"),
+    "chaos.history": (*CORE, "chaos.driver", "chaos.services", "chaos.log_services", "chaos.workload"),
     "chaos.experiment": (*CONTRACTS,),
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),

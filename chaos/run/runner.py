@@ -45,6 +45,14 @@ from chaos.errors import DeploymentError
 from chaos.experiment.demands import demands_of, named
 from chaos.experiment.model import Experiment
 from chaos.history.unanswered import Answers
+from chaos.log_services import (
+    CanHaveGroups,
+    CanReadLogs,
+    CanTransact,
+    GroupMember,
+    LogReader,
+    Transactions,
+)
 from chaos.ops import QueueRef
 from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
@@ -225,6 +233,15 @@ class _Load:
 
     def waiting_reads(self, name: str) -> WaitingReads:
         return cast(CanHoldReads, self._driver).waiting_reads(self._network, name)
+
+    def log_reader(self, name: str) -> LogReader:
+        return cast(CanReadLogs, self._driver).log_reader(self._network, name)
+
+    def transactions(self, name: str, id: str) -> Transactions:
+        return cast(CanTransact, self._driver).transactions(self._network, name, id=self._fresh + id)
+
+    def group_member(self, name: str, group: str) -> GroupMember:
+        return cast(CanHaveGroups, self._driver).group_member(self._network, name, group)
 
     def objects(self, name: str) -> Objects:
         made = cast(CanHoldObjects, self._driver).objects(self._network, name)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import ModuleType
 from typing import Any, cast
 
-from chaos import plugins
+from chaos import log_services, plugins, services
 from chaos.deployment import CanPause
 from chaos.driver import ClusterView, Driver, Network, Profile, promising
 from chaos.effects.links import HARNESS
-from chaos.experiment.capabilities import can
+from chaos.experiment.capabilities import can, methods
 from chaos.experiment.model import FaultSpec, Schedule
 from chaos.fault import Effect, Injection, NotNow, Undo, Verb, World, each, on
 from chaos.ops import OpType, Unknown
@@ -24,7 +25,17 @@ from chaos.testing._bench import Made, Play, Row, play
 #: are unknown.
 LASTS_S, HUNG_AT_S, HANGS_S = 7.0, 2.0, 3.0
 #: Operations that only look.
-READS = frozenset({"pull", "delivered", "committed", "bounds", "drain", "read", "find_topic"})
+READS = frozenset(
+    {"pull", "delivered", "committed", "bounds", "drain", "read", "find_topic", "assign", "seek", "poll", "heartbeat"}
+)
+#: The methods of drivers that make clients of their optional powers.
+SERVICES = frozenset(
+    service
+    for module in (services, log_services)
+    for name, power in vars(module).items()
+    if name.startswith(("Can", "Has"))
+    for service in methods(power)
+)
 #: Processes of the harness itself.
 PROBE = "probe."
 
@@ -111,7 +122,11 @@ class _Driver:
         self._raised = raised
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        found = getattr(self._inner, name)
+        return partial(self._watched, found) if name in SERVICES else found
+
+    def _watched(self, service: Callable[..., object], *args: Any, **kwargs: Any) -> _Client:
+        return _Client(service(*args, **kwargs), self._raised)
 
     def promising(self, profile: Profile) -> _Driver:
         return _Driver(promising(self._inner, profile), self._raised)
@@ -119,27 +134,6 @@ class _Driver:
     def client(self, network: Network, name: str) -> Any:
         made = self._inner.client(network, name)
         return made if name == HARNESS else _Client(made, self._raised)
-
-    def objects(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).objects(network, name), self._raised)
-
-    def topics(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).topics(network, name), self._raised)
-
-    def deleting_topics(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).deleting_topics(network, name), self._raised)
-
-    def operator(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).operator(network, name), self._raised)
-
-    def metadata(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).metadata(network, name), self._raised)
-
-    def limits(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).limits(network, name), self._raised)
-
-    def locks(self, network: Network, name: str) -> Any:
-        return _Client(cast(Any, self._inner).locks(network, name), self._raised)
 
 
 def _run(
