@@ -1,4 +1,4 @@
-"""Requests of one client to JetStream's API, each to one server, and what their ends say of what happened."""
+"""Requests of one client to JetStream, each to one server, and what their ends say of what happened."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from typing import Any
 from zlib import crc32
 
 from chaos.driver import Dials
-from chaos.ops import Answer, Failed, Unknown
-from drivers.nats.wire import NO_RESPONDERS, Link, Reply, Request, connect
+from chaos.ops import Failed, Unknown
+from drivers.nats.wire import Link, Reply, Request, connect
 
-#: A message that was proposed just before its leader was lost is never answered.
+#: A message that was proposed just before its leader was lost is never answered, nor is a question about it then.
 REQUEST_S = 5.0
-#: Nobody answers for a stream whose leader was lost just now.
 LOOK_S = 2.0
 API = "$JS.API"
 #: The clients' account, which has JetStream, and the subject under which it may ask servers about themselves.
 ACCOUNT = "STORM"
 ABOUT_SERVERS = "storm.servers"
+#: The state of a server that leads, among Raft's.
+LEADER = "LEADER"
 #: Errors by which a server refuses a message before it proposes it: too large, a sealed stream, a message of this id is
 #: being stored. After any other one replicas may have it.
 REFUSED = frozenset({10054, 10109, 10158})
 NO_MESSAGE = 10037
+NO_RESPONDERS = 503
 
 Json = Mapping[str, Any]
+
+
+class NobodyListens(Failed):
+    """A server dropped the request, since nobody listens to its subject: no leader, no stream, or an old version."""
 
 
 class Session:
@@ -39,7 +45,7 @@ class Session:
         self._turn = crc32(name.encode())
         self._link: Link | None = None
 
-    async def ask(self, *requests: Request, timeout_s: float = REQUEST_S) -> Sequence[Reply]:
+    async def ask(self, *requests: Request, timeout_s: float) -> Sequence[Reply]:
         """Send all of these at once and return their replies. Raises :class:`Failed` when none was sent, and
         :class:`Unknown` for any other trouble."""
         node = self._nodes[self._turn % len(self._nodes)]
@@ -62,48 +68,40 @@ class Session:
     async def look(self, subject: str, *asked: Json, timeout_s: float = LOOK_S) -> list[dict[str, Any]]:
         """Ask for what has no effect, and return the objects of JSON that came, which may be errors of JetStream's.
         Whatever else goes wrong is :class:`Failed`."""
-        requests = [Request(subject=subject, body=json.dumps(one).encode()) for one in asked]
+        requests = [Request(subject, json.dumps(one).encode()) for one in asked]
         try:
             return [parsed(reply) for reply in await self.ask(*requests, timeout_s=timeout_s)]
         except Unknown as error:
             raise Failed(error.reason) from error
 
-    async def about(self, node: str, what: str, timeout_s: float, **asked: object) -> Json:
-        """Return what a server says about itself, whichever is asked; empty where its version has no such answer.
-        Raises :class:`Failed`."""
+    async def about(self, node: str, what: str, **asked: object) -> dict[str, Any]:
+        """Return what a server says about itself, whichever is asked; empty where its version doesn't say. Raises
+        :class:`Failed`."""
         try:
-            (found,) = await self.look(f"{ABOUT_SERVERS}.{what}", {"server_name": node, **asked}, timeout_s=timeout_s)
+            (found,) = await self.look(f"{ABOUT_SERVERS}.{what}", {"server_name": node, **asked})
         except NobodyListens:
             return {}
-        data = found.get("data")
-        return data if isinstance(data, dict) else {}
+        return member(found, "data")
 
-    async def publish(self, subject: str, body: bytes, headers: Mapping[str, str], stream: str) -> int:
-        """Have a stream store a message; return its sequence number, which counts from 1."""
-        (reply,) = await self.ask(Request(subject=subject, body=body, headers=headers))
+    async def publish(self, stream: str, subject: str, body: bytes, headers: str = "") -> int:
+        """Have a stream store a message; return its number there, from 0 on."""
+        (reply,) = await self.ask(Request(subject, body, headers), timeout_s=REQUEST_S)
         try:
             ack = parsed(reply)
-        except NobodyListens:
-            raise
         except Failed as error:
-            raise Unknown(error.reason) from error
+            raise (Failed if isinstance(error, NobodyListens) else Unknown)(error.reason) from error
         if reason := refusal(ack):
             raise (Failed if error_code(ack) in REFUSED else Unknown)(reason)
-        sequence = ack.get("seq")
-        if ack.get("stream") != stream or not isinstance(sequence, int) or sequence < 1:
+        if ack.get("stream") != stream or not isinstance(ack.get("seq"), int):
             raise Unknown("the acknowledgement makes no sense")
         if ack.get("duplicate"):
-            raise Unknown(f"an earlier attempt has stored it at {sequence}")
-        return sequence
+            raise Unknown(f"an earlier attempt has stored it as number {ack['seq']}")
+        return int(ack["seq"]) - 1
 
     def close(self) -> None:
         if self._link is not None:
             self._link.close()
             self._link = None
-
-
-class NobodyListens(Failed):
-    """A server dropped the request, since nobody listens to its subject: no leader, no stream, or an old version."""
 
 
 def parsed(reply: Reply) -> dict[str, Any]:
@@ -119,24 +117,27 @@ def parsed(reply: Reply) -> dict[str, Any]:
     return found
 
 
+def member(found: object, name: str) -> dict[str, Any]:
+    """Return an object within an object; empty where there is none."""
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def number(found: Json, name: str) -> int:
+    """Return a whole number of an object. Raises :class:`Failed`."""
+    if type(value := found.get(name)) is not int:
+        raise Failed(f"an answer without a number {name!r}")
+    return value
+
+
 def error_code(found: Json) -> int:
     """Return JetStream's own number of the error that an answer holds, 0 without one."""
-    error = found.get("error")
-    code = error.get("err_code") if isinstance(error, dict) else None
+    code = member(found, "error").get("err_code")
     return code if isinstance(code, int) else 0
 
 
 def refusal(found: Json) -> str:
     """Return why JetStream refused, "" where it did not."""
-    error = found.get("error")
-    if error is None:
+    if "error" not in found:
         return ""
-    return f"error {error_code(found)}: {str(error.get('description') if isinstance(error, dict) else error)[:200]}"
-
-
-def number(found: object, name: str) -> int:
-    """Return a whole number of an object. Raises :class:`Failed`."""
-    value = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise Failed(f"an answer without a number {name!r}", Answer())
-    return value
+    return f"error {error_code(found)}: {str(member(found, 'error').get('description'))[:200]}"

@@ -8,18 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from chaos.driver import (
-    Client,
-    ClusterSpec,
-    ClusterView,
-    Dials,
-    Evidence,
-    Exposure,
-    Network,
-    Profile,
-    Record,
-    ReplicaGroup,
-)
+from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Evidence, Exposure, Network, Profile, Record
+from chaos.driver import ReplicaGroup as Group
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
@@ -27,37 +17,34 @@ from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
 from drivers.nats import status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, Session, refusal
-from drivers.nats.client import OFFSETS, StreamClient, offsets_subject, stream_of, subject_of
-from drivers.nats.recipe import PROGRAM, RECIPES, VERSIONS
+from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
+from drivers.nats.recipes import PROGRAM, RECIPES, recipe
 
 TOPIC = "STORM"
 #: How long a planned switch may take until it is seen, and a pause between two looks.
 SEEN_S = 10.0
 LOOK_S = 0.2
-ALWAYS = "always"
-#: What JetStream does where nothing is said.
-USUAL_INTERVAL = "2m"
+#: ``sync_interval`` where JetStream syncs before it acknowledges, and what it does where nothing is said.
+ALWAYS, USUAL = "always", "2m"
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_INTERVAL = re.compile(rf"{ALWAYS}|([1-9][0-9]{{0,5}})(ms|s|m|h)")
-_CONFIG = """\
-server_name: "{name}"
-listen: "{ip}:{port:client}"
+_INTERVAL = re.compile("always|([1-9][0-9]{0,5})(ms|s|m|h)")
+_CONFIG = f"""\
+server_name: "{{name}}"
+listen: "{{ip}}:{{port:client}}"
 max_payload: 8MB
-jetstream: { store_dir: "{disk}/js", sync_interval: INTERVAL, max_memory_store: 64MB, max_file_store: 8GB }
-accounts: {
-  SYS: { users: [ { user: system, password: system } ], exports: [ { service: "$SYS.REQ.SERVER.PING.>" } ] }
-  ACCOUNT: {
+jetstream: {{ store_dir: "{{disk}}/js", sync_interval: "INTERVAL", max_memory_store: 64MB, max_file_store: 8GB }}
+accounts: {{
+  SYS: {{ users: [ {{ user: system, password: system }} ], exports: [ {{ service: "$SYS.REQ.SERVER.PING.>" }} ] }}
+  {ACCOUNT}: {{
     jetstream: enabled
-    users: [ { user: storm, password: storm } ]
-    imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.>" }, to: "ABOUT.>" } ]
-  }
-}
+    users: [ {{ user: storm, password: storm }} ]
+    imports: [ {{ service: {{ account: SYS, subject: "$SYS.REQ.SERVER.PING.>" }}, to: "{ABOUT_SERVERS}.>" }} ]
+  }}
+}}
 system_account: SYS
 no_auth_user: storm
 """
-_ROUTES = """\
-cluster: { name: storm, listen: "{ip}:{port:cluster}", routes: [ ROUTES ] }
-"""
+_CLUSTER = 'cluster: { name: storm, listen: "{ip}:{port:cluster}", routes: [ ROUTES ] }\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +58,12 @@ class Options:
     servers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     replicas: int = field(default=3, metadata={"within": range(1, 6, 2)})
     streams: int = field(default=1, metadata={"within": range(1, 33)})
-    version: str = VERSIONS[0]
+    version: str = RECIPES[0].version
     sync_interval: str = ""
     deduplicate: bool = False
 
     def __post_init__(self) -> None:
-        if self.version not in VERSIONS:
-            raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {self.version!r}")
+        recipe(self.version)
         if self.replicas > self.servers:
             raise ValueError(f"replicas: expected at most {self.servers}, one on each of the servers")
         if self.sync_interval and not _INTERVAL.fullmatch(self.sync_interval):
@@ -92,7 +78,7 @@ class Nats:
     options: Options
     promised: Profile | None = None
     _made: set[str] = field(default_factory=set, init=False)
-    _groups: dict[str, ReplicaGroup] = field(default_factory=dict, init=False)
+    _groups: dict[str, Group] = field(default_factory=dict, init=False)
 
     # What runs, and what it promises
 
@@ -135,7 +121,7 @@ class Nats:
     @property
     def sync_interval(self) -> str:
         """How often servers sync what they have written, as their configuration says it."""
-        return self.options.sync_interval or (ALWAYS if self.profile().flush == "sync" else USUAL_INTERVAL)
+        return self.options.sync_interval or (ALWAYS if self.profile().flush == "sync" else USUAL)
 
     def exposure(self) -> Exposure:
         """Return how long what was acknowledged may be unsynced."""
@@ -151,26 +137,19 @@ class Nats:
         return frozenset({Evidence.POLLS} if reports else ())
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        if mutant:
-            raise BadInput(f"unknown planted bug {mutant!r}: NATS has none")
         program = self._program()
         return ClusterSpec(nodes=[NodeSpec(name=node, role="broker", program=program) for node in self.nodes])
 
     def _program(self) -> Program:
-        (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
         routes = ", ".join(f'"nats://{{ip:{node}}}:{{port:{node}.cluster}}"' for node in self.nodes)
-        config = _CONFIG.replace("INTERVAL", f'"{self.sync_interval}"').replace("ACCOUNT", ACCOUNT)
-        config = config.replace("ABOUT", ABOUT_SERVERS)
-        if self.options.servers > 1:
-            config += _ROUTES.replace("ROUTES", routes)
+        cluster = _CLUSTER.replace("ROUTES", routes) if self.options.servers > 1 else ""
         return Program(
             argv=(f"{{installed}}/{PROGRAM}", "-c", "{home}/nats.conf"),
-            files={"nats.conf": config},
+            files={"nats.conf": _CONFIG.replace("INTERVAL", self.sync_interval) + cluster},
             ports={"client": 0, "cluster": 0},
             orderly_s=10.0,
-            keep=("nats.conf",),
             memory_mb=512,
-            recipe=recipe,
+            recipe=recipe(self.options.version),
         )
 
     # Clients
@@ -185,7 +164,7 @@ class Nats:
         polled = self.streams[0] if Evidence.POLLS in self.evidence() else ""
         found = await status.take(dials, self.nodes, record, polled)
         for stream in self.streams:
-            before = self._groups.get(stream) or ReplicaGroup(name=stream, replicas=self._expected)
+            before = self._groups.get(stream) or Group(name=stream, replicas=self._expected)
             self._groups[stream] = status.group_of(stream, found, before)
         await self._create_streams(dials)
         is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
@@ -214,7 +193,7 @@ class Nats:
         is_queue = stream != OFFSETS
         asked = {
             "name": stream,
-            "subjects": [subject_of(stream) if is_queue else offsets_subject()],
+            "subjects": [subject_of(stream) if is_queue else f"{OFFSETS_SUBJECTS}.>"],
             "retention": "limits",
             "storage": "file",
             "discard": "old",

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from chaos.recipe import Recipe, Step
 
-PROGRAM = "nats-server"
+SYSTEM, PROGRAM = "nats", "nats-server"
 _MODULE = "github.com/nats-io/nats-server/v2"
-#: The preferred one first; of each older line its newest, and those in which losses were reported.
-VERSIONS = ("2.15.3", "2.14.10", "2.12.15", "2.12.1", "2.11.17", "2.10.27", "2.10.22", "2.10.20")
+#: The preferred one first; of older lines the newest, and those for which losses were reported.
+_VERSIONS = ("2.15.3", "2.14.10", "2.12.15", "2.12.1", "2.11.17", "2.10.27", "2.10.20")
 
 
-def _recipe(version: str) -> Recipe:
+def recipe(version: str) -> Recipe:
+    """Return how a version is built. Raises ``ValueError`` for one that can't be, or lacks what the driver asks."""
+    numbers = re.fullmatch(r"2\.([1-9][0-9]{1,2})\.[0-9]{1,3}(-[A-Za-z0-9.]{1,20})?", version)
+    if not numbers:
+        raise ValueError(f"version: expected one of NATS 2.10.0 or newer, such as {_VERSIONS[0]}, got {version!r}")
+    proxy = "the Go module proxy must be reachable and have this version, see `go env GOPROXY` and " + (
+        f"`go list -m -versions {_MODULE}`; then call this command again"
+    )
     return Recipe(
-        system="nats",
+        system=SYSTEM,
         version=version,
         tools={"go": "install Go 1.22 or newer, and call this command again"},
         files={"go.mod": "module stormproof/nats\n\ngo 1.22\n"},
@@ -21,7 +30,7 @@ def _recipe(version: str) -> Recipe:
             Step(
                 command=("go", "get", f"{_MODULE}@v{version}"),
                 does="downloading its modules",
-                mend="the Go module proxy must be reachable, see `go env GOPROXY`; then call this command again",
+                mend=proxy,
                 limit_s=900.0,
             ),
             Step(
@@ -34,4 +43,4 @@ def _recipe(version: str) -> Recipe:
     )
 
 
-RECIPES = tuple(map(_recipe, VERSIONS))
+RECIPES = tuple(map(recipe, _VERSIONS))

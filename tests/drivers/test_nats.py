@@ -1,0 +1,452 @@
+"""The driver for NATS: how each call ends, whatever a server answers, and who is said to lead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+
+from chaos.driver import Client, ClusterView, Disconnected, Evidence, Profile
+from chaos.errors import BadInput
+from chaos.ops import Answer, Delivered, Failed, Unknown
+from chaos.workload import body_hash
+from drivers.nats import Options, create, recipe
+from drivers.nats.driver import Nats
+
+T = TypeVar("T")
+#: What a server sends for a request: an object of JSON, the bytes after the inbox's name, or nothing.
+Said = dict[str, Any] | bytes | None
+Say = Callable[[str, Any], Said]
+NOBODY = b" 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"
+KEY = f"{7:032X}"
+SINCE = "2026-11-29T12:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine under load is no silent server."""
+    monkeypatch.setattr("drivers.nats.api.REQUEST_S", 60.0)
+
+
+@dataclass
+class Servers:
+    """A network with servers that say what the test wants: ``say(subject, asked)``. A node in ``down`` refuses
+    connections. ``asked`` has what came, ``frames`` the bytes of it."""
+
+    say: Say
+    down: frozenset[str] = frozenset()
+    greeting: bytes = b'INFO {"server_id":"N"}\r\n'
+    after_greeting: bytes = b"PONG\r\n"
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+    dialled: list[str] = field(default_factory=list)
+    clock_ns: int = 0
+    _serving: list[asyncio.Future[None]] = field(default_factory=list)
+
+    async def dial(self, client: str, node: str, port: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        self.dialled.append(node)
+        if node in self.down:
+            raise Disconnected("refused", sent=False)
+        ours, theirs = socket.socketpair()
+        self._serving.append(asyncio.ensure_future(self._serve(*await asyncio.open_connection(sock=theirs))))
+        return await asyncio.open_connection(sock=ours)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self.greeting)
+        assert (await reader.readline()).startswith(b"CONNECT {")
+        assert (await reader.readline()).startswith(b"SUB _INBOX.")
+        assert await reader.readline() == b"PING\r\n"
+        writer.write(self.after_greeting)
+        while line := await reader.readline():
+            if line == b"PONG\r\n":
+                continue
+            verb, subject, inbox, head, total = line.decode().split()
+            assert verb == "HPUB"
+            content = await reader.readexactly(int(total) + 2)
+            self.frames.append(content[:-2])
+            body = content[int(head) : -2]
+            asked = json.loads(body) if body.startswith(b"{") else body
+            self.asked.append((subject, asked))
+            self._reply(writer, inbox, self.say(subject, asked))
+
+    def _reply(self, writer: asyncio.StreamWriter, inbox: str, said: Said) -> None:
+        if isinstance(said, dict):
+            body = json.dumps(said).encode()
+            writer.write(f"PING\r\nMSG {inbox} 1 {len(body)}\r\n".encode() + body + b"\r\n")
+        elif said:
+            writer.write(f"HMSG {inbox} 1".encode() + said)
+        if said is not None and isinstance(said, bytes) and not said.startswith(b" "):
+            writer.close()
+
+    def now_ns(self) -> int:
+        self.clock_ns += 50_000_000
+        return self.clock_ns
+
+
+def run(call: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(call)
+
+
+def driver(**options: Any) -> Nats:
+    return create(Options(**options))
+
+
+QUEUE = driver().queues()[0]
+
+
+def client(network: Servers, **options: Any) -> Client:
+    return driver(**options).client(network, "c")  # type: ignore[arg-type]
+
+
+def stored(**of_seq: Any) -> dict[str, Any]:
+    """Return the answer with one message: ``seq``, and ``body`` and ``key``."""
+    head = f"NATS/1.0\r\nStorm-Key: {of_seq.get('key', KEY)}\r\n\r\n".encode()
+    return {
+        "message": {
+            "seq": of_seq["seq"],
+            "data": b64encode(of_seq.get("body", b"x")).decode(),
+            "hdrs": b64encode(head).decode(),
+        }
+    }
+
+
+def missing() -> dict[str, Any]:
+    return {"error": {"code": 404, "err_code": 10037, "description": "no message found"}}
+
+
+def leading(first: int = 1, last: int = 3, leader: str = "nats-1", since: str = SINCE) -> dict[str, Any]:
+    cluster = {"leader": leader, "raft_group": "S-R3F-a", "leader_since": since}
+    return {"cluster": cluster, "state": {"first_seq": first, "last_seq": last}}
+
+
+def raft(state: str = "LEADER", term: int = 4, since: str = SINCE) -> dict[str, Any]:
+    return {"data": {"STORM": {"S-R3F-a": {"state": state, "term": term, "leader_since": since}}}}
+
+
+def holding(messages: Sequence[int], info: Said = None, about: Said = None, last: int = 0) -> Servers:
+    """Return servers with a stream that has these messages, by their sequence numbers."""
+
+    def say(subject: str, asked: Any) -> Said:
+        if ".INFO." in subject:
+            return info or leading(last=last or max(messages, default=0))
+        if subject.startswith("storm.servers."):
+            return about or raft()
+        assert ".MSG.GET." in subject
+        found = [one for one in messages if one >= asked["seq"]]
+        return stored(seq=found[0], body=b"body %d" % found[0]) if found else missing()
+
+    return Servers(say)
+
+
+# Sending
+
+
+def test_a_message_is_acknowledged_at_the_offset_before_its_sequence_number() -> None:
+    network = Servers(lambda subject, asked: {"stream": "STORM-0", "seq": 12})
+    assert run(client(network).send(QUEUE, KEY, b"hello")) == Answer(offset=11)
+    assert network.asked == [("storm.queue.STORM-0", b"hello")]
+    assert network.frames == [f"NATS/1.0\r\nStorm-Key: {KEY}\r\n\r\nhello".encode()]
+
+
+def test_with_deduplication_a_message_has_an_id_and_a_duplicate_is_unknown() -> None:
+    network = Servers(lambda subject, asked: {"stream": "STORM-0", "seq": 3, "duplicate": True})
+    with pytest.raises(Unknown, match="an earlier attempt has stored it as number 3"):
+        run(client(network, deduplicate=True).send(QUEUE, KEY, b"x"))
+    assert f"Nats-Msg-Id: {KEY}\r\n".encode() in network.frames[0]
+
+
+def refusing(code: int) -> Servers:
+    return Servers(lambda subject, asked: {"error": {"code": 500, "err_code": code, "description": "no"}, "seq": 0})
+
+
+ENDS: list[tuple[str, Servers, type[Exception]]] = [
+    ("refused connection", Servers(lambda subject, asked: None, down=frozenset(driver().nodes)), Failed),
+    ("no greeting", Servers(lambda subject, asked: None, greeting=b"SSH-2.0\r\n"), Failed),
+    ("refused greeting", Servers(lambda subject, asked: None, after_greeting=b"-ERR 'Authorization'\r\n"), Failed),
+    ("nobody listens", Servers(lambda subject, asked: NOBODY), Failed),
+    ("too large", refusing(10054), Failed),
+    ("not stored by the leader", refusing(10077), Unknown),
+    ("out of resources", refusing(10023), Unknown),
+    ("an error that is none", Servers(lambda subject, asked: {"error": "no"}), Unknown),
+    ("another stream", Servers(lambda subject, asked: {"stream": "OTHER", "seq": 1}), Unknown),
+    ("no number", Servers(lambda subject, asked: {"stream": "STORM-0", "seq": "1"}), Unknown),
+    ("no JSON", Servers(lambda subject, asked: b" 12 13\r\nNATS/1.0\r\n\r\n{\r\n"), Unknown),
+    ("an unknown status", Servers(lambda subject, asked: b" 16 18\r\nNATS/1.0 408\r\n\r\n{}\r\n"), Unknown),
+    ("sizes that can't be", Servers(lambda subject, asked: b" 20 10\r\n"), Unknown),
+    ("a wrong frame", Servers(lambda subject, asked: b" 12 13\r\nNATS/1.0\r\n\r\n{??"), Unknown),
+    ("another version", Servers(lambda subject, asked: b" 12 13\r\nNATS/9.0\r\n\r\n{\r\n"), Unknown),
+    ("half a reply", Servers(lambda subject, asked: b"0"), Unknown),
+]
+
+
+@pytest.mark.parametrize("network, ends", [one[1:] for one in ENDS], ids=[one[0] for one in ENDS])
+def test_a_message_fails_only_when_it_surely_was_not_stored_and_a_read_always(
+    network: Servers, ends: type[Exception]
+) -> None:
+    with pytest.raises(ends):
+        run(client(network).send(QUEUE, KEY, b"x"))
+    with pytest.raises(ends):
+        run(client(network).commit(QUEUE, "group", 3))
+    for read in (client(network).pull(QUEUE, 0, limit=3), client(network).committed(QUEUE, "group")):
+        with pytest.raises(Failed):
+            run(read)
+
+
+def test_silence_is_unknown_after_its_time_and_the_next_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivers.nats.api.REQUEST_S", 0.05)
+    network = Servers(lambda subject, asked: None)
+    sender = client(network)
+
+    async def twice() -> None:
+        for _ in range(2):
+            with pytest.raises(Unknown, match=r"no answer within 0\.05 s"):
+                await sender.send(QUEUE, KEY, b"x")
+
+    run(twice())
+    assert len(set(network.dialled)) == 2
+
+
+# Reading
+
+
+def test_messages_are_read_from_the_leader_whose_term_is_asked_for_afterwards() -> None:
+    network = holding([1, 2, 3])
+    answer = run(client(network).pull(QUEUE, 1, limit=32))
+    bodies = [Delivered(offset=at, message=7, hash=body_hash(b"body %d" % (at + 1))) for at in (1, 2)]
+    assert answer == Answer(node="nats-1", epoch=4, minimum=0, maximum=3, following=3, messages=tuple(bodies))
+    subjects = [subject for subject, _ in network.asked]
+    assert subjects[0].endswith("STREAM.INFO.STORM-0") and subjects[-1] == "storm.servers.RAFTZ"
+    assert network.asked[-1][1] == {"server_name": "nats-1", "account": "STORM", "group": "S-R3F-a"}
+
+
+def test_a_hole_is_passed_over_and_a_leader_with_less_ends_the_read() -> None:
+    hole = run(client(holding([1, 4, 5])).pull(QUEUE, 1, limit=32))
+    assert [one.offset for one in hole.messages] == [3, 4] and hole.following == 5
+    less = run(client(holding([1, 2], last=5)).pull(QUEUE, 1, limit=32))
+    assert [one.offset for one in less.messages] == [1] and (less.following, less.maximum) == (2, 5)
+    begun_later = run(client(holding([4, 5], info=leading(first=4, last=5))).pull(QUEUE, 0, limit=1))
+    assert (begun_later.minimum, begun_later.following) == (3, 4)
+
+
+def test_no_more_is_read_than_was_asked_for() -> None:
+    assert len(run(client(holding([1, 2, 3])).pull(QUEUE, 0, limit=2)).messages) == 2
+    assert len(run(client(holding([1, 2, 3])).pull(QUEUE, 0, limit=3, max_bytes=13)).messages) == 2
+    assert len(run(client(holding([1, 2, 3])).pull(QUEUE, 0, limit=3, max_bytes=1)).messages) == 1
+    assert run(client(holding([1, 2, 3])).bounds(QUEUE)) == Answer(
+        node="nats-1", epoch=4, minimum=0, maximum=3, following=0
+    )
+
+
+@pytest.mark.parametrize(
+    "about",
+    [raft(state="FOLLOWER"), raft(since="2026-11-29T12:00:09Z"), {"data": {"STORM": {}}}, {"data": {"STORM": 5}}],
+)
+def test_an_answer_of_a_leader_that_leads_no_more_counts_for_nothing(about: dict[str, Any]) -> None:
+    with pytest.raises(Failed, match="leads no more"):
+        run(client(holding([1], about=about)).pull(QUEUE, 0, limit=1))
+
+
+def test_a_version_that_reports_no_terms_has_none() -> None:
+    assert run(client(holding([1], about=NOBODY)).pull(QUEUE, 0, limit=1)).epoch == -1
+
+
+@pytest.mark.parametrize("info", [leading(leader=""), {"cluster": 5}, {"cluster": {"leader": "nats-1"}, "state": []}])
+def test_without_a_leader_nothing_is_read(info: dict[str, Any]) -> None:
+    with pytest.raises(Failed):
+        run(client(holding([1], info=info)).pull(QUEUE, 0, limit=1))
+
+
+@pytest.mark.parametrize("key, number", [("F" * 32, -1), ("zz", -1), ("7", 7), ("", -1)])
+def test_a_damaged_key_is_none_of_ours(key: str, number: int) -> None:
+    def say(subject: str, asked: Any) -> Said:
+        return holding([1]).say(subject, asked) if ".MSG.GET." not in subject else stored(seq=1, key=key)
+
+    (found,) = run(client(Servers(say)).pull(QUEUE, 0, limit=1)).messages
+    assert found.message == number
+
+
+# Offsets
+
+
+def keeping(offset: Said) -> Servers:
+    def say(subject: str, asked: Any) -> Said:
+        if subject.startswith("storm.offsets."):
+            return {"stream": "OFFSETS", "seq": 9}
+        return offset if ".MSG.GET." in subject else holding([9]).say(subject, asked)
+
+    return Servers(say)
+
+
+def test_offsets_are_kept_in_a_stream_by_group_and_queue() -> None:
+    network = keeping(stored(seq=9, body=b"42"))
+    assert run(client(network).commit(QUEUE, "a.b >", 42)).epoch == 4
+    assert network.asked[0] == (f"storm.offsets.{b'a.b >'.hex()}.STORM-0", b"42")
+    assert run(client(network).committed(QUEUE, "a.b >")).offset == 42
+    assert run(client(keeping(missing())).committed(QUEUE, "a")).offset == -1
+    with pytest.raises(Failed, match="a stored offset that is none"):
+        run(client(keeping(stored(seq=9, body=b"-5"))).committed(QUEUE, "a"))
+
+
+# Who leads
+
+
+def saying(leader: str, *, terms: dict[str, int], current: bool = True, healthy: bool = True) -> Servers:
+    """Return servers that all follow ``leader``, in these terms."""
+
+    def say(subject: str, asked: Any) -> Said:
+        if subject.startswith("$JS.API."):
+            return {}
+        node = asked["server_name"]
+        if subject.endswith("HEALTHZ"):
+            return {"data": {"status": "ok" if healthy else "unavailable"}}
+        group = {"state": "LEADER" if node == leader else "FOLLOWER", "term": terms[node]}
+        if subject.endswith("RAFTZ"):
+            return {"data": {"STORM": dict.fromkeys(("S-0", "S-1"), group)}}
+        others = [{"name": other, "current": current} for other in terms if other != node]
+        streams = [
+            {
+                "name": name,
+                "cluster": {"leader": leader, "replicas": others},
+                "state": {"last_seq": 5},
+                "stream_raft_group": raft_group,
+            }
+            for name, raft_group in (("STORM-0", "S-0"), ("OFFSETS", "S-1"))
+        ]
+        return {"data": {"account_details": [{"name": "STORM", "stream_detail": streams}]}}
+
+    return Servers(say)
+
+
+def seen(network: Servers) -> tuple[ClusterView, list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+
+    def record(kind: str, **columns: Any) -> int:
+        rows.append({"kind": kind, **columns})
+        return len(rows) - 1
+
+    return run(driver().view(network, record)), rows  # type: ignore[arg-type]
+
+
+EQUAL = dict.fromkeys(("nats-0", "nats-1", "nats-2"), 3)
+
+
+def test_the_view_shows_who_leads_and_who_is_in_sync() -> None:
+    view, rows = seen(saying("nats-1", terms=EQUAL))
+    (group,) = view.groups
+    assert view.settled and (group.name, group.leader, group.epoch) == ("STORM-0", "nats-1", 3)
+    assert set(group.in_sync) == set(group.replicas) == set(EQUAL)
+    roles = {row["node"]: (row["value"]["role"], row["epoch"]) for row in rows if row["type"] == "ok"}
+    assert roles == {"nats-0": ("slave", 3), "nats-1": ("master", 3), "nats-2": ("slave", 3)}
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        saying("", terms=EQUAL),
+        saying("nats-1", terms=EQUAL, current=False),
+        saying("nats-1", terms=EQUAL, healthy=False),
+        saying("nats-1", terms={**EQUAL, "nats-2": 2}),
+        Servers(saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-2"})),
+        Servers(lambda subject, asked: {"data": {"account_details": [5]}}),
+        Servers(lambda subject, asked: NOBODY),
+    ],
+    ids=["leaderless", "lagging", "ill", "older term", "down", "damaged", "nothing"],
+)
+def test_it_is_not_settled_while_a_copy_lacks_anything(network: Servers) -> None:
+    assert not seen(network)[0].settled
+
+
+def test_streams_are_created_once_and_not_made_again() -> None:
+    network = saying("nats-1", terms=EQUAL)
+    system = driver()
+
+    async def look_twice() -> None:
+        await system.view(network)  # type: ignore[arg-type]
+        await system.view(network)  # type: ignore[arg-type]
+
+    run(look_twice())
+    created = [asked for subject, asked in network.asked if ".STREAM.CREATE." in subject]
+    assert [(one["name"], one["num_replicas"], one["max_msgs_per_subject"]) for one in created] == [
+        ("STORM-0", 3, -1),
+        ("OFFSETS", 3, 1),
+    ]
+
+
+def test_a_switch_that_is_refused_has_failed() -> None:
+    network = Servers(lambda subject, asked: {"error": {"code": 400, "err_code": 10005, "description": "no"}})
+    with pytest.raises(Failed, match="error 10005: no"):
+        run(driver().switch(network, "nats-2", "STORM-0"))  # type: ignore[arg-type]
+
+
+# Options and promises
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"version": "1.4.1"}, r"version: expected one of NATS 2\.10\.0 or newer"),
+        ({"version": "2.15.3; rm -rf /"}, "version: expected"),
+        ({"servers": 3, "replicas": 5}, "replicas: expected at most 3"),
+        ({"sync_interval": '1s" }'}, "sync_interval: expected always"),
+        ({"sync_interval": "0s"}, "sync_interval: expected always"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Options(**options)
+
+
+@pytest.mark.parametrize(
+    "profile, said",
+    [
+        (Profile(acks="master"), "leave out acks and unclean"),
+        (Profile(unclean=True), "leave out acks and unclean"),
+        (Profile(min_in_sync=3), "more than the 2 replicas that JetStream waits for with replicas: 3"),
+    ],
+)
+def test_what_jetstream_can_not_promise_is_refused(profile: Profile, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        driver().promising(profile)
+
+
+@pytest.mark.parametrize(
+    "options, profile, interval, window_s",
+    [
+        ({}, None, "always", 0.0),
+        ({}, Profile(flush="async"), "2m", 120.0),
+        ({"sync_interval": "500ms"}, Profile(flush="sync"), "500ms", 0.5),
+        ({"sync_interval": "2h"}, None, "2h", 3600.0),
+    ],
+)
+def test_how_often_it_syncs_follows_from_the_profile_unless_the_experiment_says_it(
+    options: dict[str, Any], profile: Profile | None, interval: str, window_s: float
+) -> None:
+    system = driver(**options)
+    system = system.promising(profile) if profile else system
+    (config,) = {str(node.program.files["nats.conf"]) for node in system.cluster("").nodes if node.program}
+    assert f'sync_interval: "{interval}"' in config and system.exposure().loss_window_s == window_s
+    assert profile is None or system.profile() == profile
+
+
+def test_without_a_word_it_promises_what_its_options_say() -> None:
+    assert driver().profile() == Profile()
+    assert driver(sync_interval="1m").profile() == Profile(flush="async")
+    assert driver(replicas=1).profile() == Profile(min_in_sync=1)
+
+
+def test_roles_are_reported_of_one_stream_by_versions_that_have_terms() -> None:
+    assert driver().evidence() == {Evidence.POLLS}
+    assert not driver(streams=2).evidence() | driver(version="2.10.20").evidence() | driver(replicas=1).evidence()
+
+
+def test_any_version_can_be_built_and_a_lone_server_has_no_routes() -> None:
+    assert recipe("2.14.2").steps[0].command[-1] == "github.com/nats-io/nats-server/v2@v2.14.2"
+    (node,) = driver(servers=1, replicas=1, version="2.14.2").cluster("").nodes
+    assert node.program is not None and "routes" not in str(node.program.files["nats.conf"])
+    assert node.program.recipe == recipe("2.14.2")
