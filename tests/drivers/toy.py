@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from chaos.driver import (
     ClusterSpec,
@@ -204,19 +204,21 @@ class ToyObjects:
 
 
 class Toy:
-    """The driver. ``memory`` may be looked into by tests, never by the driver."""
+    """The driver. ``memory`` may be looked into by tests, never by the driver. ``package`` builds its nodes."""
 
-    def __init__(self) -> None:
-        self.memory = Memory()
+    package: ClassVar[str] = PACKAGE
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
         MEMORIES.append(self.memory)
         self._number = len(MEMORIES) - 1
         self.known = ("node-0", "node-1", "node-2")
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
-        return NodeSpec(name=node, role="broker", package=PACKAGE, options={"memory": self._number})
+        return NodeSpec(name=node, role="broker", package=self.package, options={"memory": self._number})
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        store = NodeSpec(name="store-0", role="store", package=PACKAGE, options={"memory": self._number})
+        store = NodeSpec(name="store-0", role="store", package=self.package, options={"memory": self._number})
         nodes = [*(self.broker(name, mutant) for name in self.known), store]
         return ClusterSpec(nodes=nodes, codec=None)
 
