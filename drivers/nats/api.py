@@ -10,7 +10,7 @@ from zlib import crc32
 
 from chaos.driver import Dials
 from chaos.ops import Failed, Unknown
-from drivers.nats.wire import Link, Reply, Request, connect
+from drivers.nats.wire import Link, Reply, Request
 
 #: A message that was proposed just before its leader was lost is never answered, nor is a question about it then.
 REQUEST_S = 5.0
@@ -53,7 +53,8 @@ class Session:
         try:
             async with asyncio.timeout(timeout_s):
                 if self._link is None:
-                    self._link = await connect(self._network, self._name, node)
+                    self._link = Link(*await self._network.dial(self._name, node))
+                    await self._link.greet()
                 sent = True
                 return await self._link.exchange(requests)
         except OSError as error:  # Disconnected, Broken and TimeoutError are such

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -16,9 +18,10 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
 from drivers.nats import status
-from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, Session, refusal
+from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Session, parsed, refusal
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
 from drivers.nats.recipes import PROGRAM, RECIPES, recipe
+from drivers.nats.wire import Request
 
 TOPIC = "STORM"
 #: How long a planned switch may take until it is seen, and a pause between two looks.
@@ -160,66 +163,47 @@ class Nats:
     # What the harness observes and changes
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
-        dials = cast(Dials, network)
+        dials, everyone = cast(Dials, network), self.nodes if self.options.replicas == self.options.servers else ()
         polled = self.streams[0] if Evidence.POLLS in self.evidence() else ""
-        found = await status.take(dials, self.nodes, record, polled)
+        found = await status.take(dials, self.nodes, record if polled else None, polled)
         for stream in self.streams:
-            before = self._groups.get(stream) or Group(name=stream, replicas=self._expected)
+            before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
         await self._create_streams(dials)
         is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
-        groups = [self._groups[stream] for stream in self.streams]
-        return ClusterView(
-            groups=tuple(groups[:-1]),
-            settled=is_healthy and all(len({*group.in_sync}) == self.options.replicas for group in groups),
-        )
-
-    @property
-    def _expected(self) -> tuple[str, ...]:
-        """Who will hold streams, where that is known before: everyone."""
-        return self.nodes if self.options.replicas == len(self.nodes) else ()
+        *groups, offsets = (self._groups[stream] for stream in self.streams)
+        is_whole = all(len(group.in_sync) == self.options.replicas for group in (*groups, offsets))
+        return ClusterView(groups=tuple(groups), settled=is_healthy and is_whole)
 
     async def _create_streams(self, network: Dials) -> None:
         """Create each stream once: one that vanishes later is not to be made again."""
         session = Session(network, HARNESS, self.nodes)
-        try:
-            for stream in self.streams:
-                if stream not in self._made and await self._creates(session, stream):
-                    self._made.add(stream)
-        finally:
-            session.close()
-
-    async def _creates(self, session: Session, stream: str) -> bool:
-        is_queue = stream != OFFSETS
-        asked = {
-            "name": stream,
-            "subjects": [subject_of(stream) if is_queue else f"{OFFSETS_SUBJECTS}.>"],
-            "retention": "limits",
-            "storage": "file",
-            "discard": "old",
-            "num_replicas": self.options.replicas,
-            "max_msgs_per_subject": -1 if is_queue else 1,
-        }
-        try:
-            (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
-        except Failed:
-            return False
-        return not refusal(found)
+        for stream in (one for one in self.streams if one not in self._made):
+            asked = {
+                "name": stream,
+                "subjects": [f"{OFFSETS_SUBJECTS}.>" if stream == OFFSETS else subject_of(stream)],
+                "max_msgs_per_subject": 1 if stream == OFFSETS else -1,
+                "retention": "limits",
+                "discard": "old",
+                "storage": "file",
+                "num_replicas": self.options.replicas,
+            }
+            with suppress(Failed):  # nobody leads the cluster yet: it is asked again
+                (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
+                self._made |= set() if refusal(found) else {stream}
+        session.close()
 
     async def collect(self, network: Network, record: Record) -> None:
         """Record nothing: clients have read what leaders hold."""
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader of a stream hand over to ``target``, and wait until that leads."""
-        dials = cast(Dials, network)
         stream = group or self.streams[0]
-        session = Session(dials, HARNESS, self.nodes)
-        try:
-            asked = {"placement": {"preferred": target}}
-            (found,) = await session.look(f"{API}.STREAM.LEADER.STEPDOWN.{stream}", asked)
-        finally:
-            session.close()
-        if reason := refusal(found):
+        session = Session(cast(Dials, network), HARNESS, self.nodes)
+        body = json.dumps({"placement": {"preferred": target}}).encode()
+        (reply,) = await session.ask(Request(f"{API}.STREAM.LEADER.STEPDOWN.{stream}", body), timeout_s=REQUEST_S)
+        session.close()
+        if reason := refusal(parsed(reply)):
             raise Failed(reason)
         old = self._groups[stream].leader if stream in self._groups else ""
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)

@@ -14,12 +14,8 @@ _VERSIONS = ("2.15.3", "2.14.10", "2.12.15", "2.12.1", "2.11.17", "2.10.27", "2.
 
 def recipe(version: str) -> Recipe:
     """Return how a version is built. Raises ``ValueError`` for one that can't be, or lacks what the driver asks."""
-    numbers = re.fullmatch(r"2\.([1-9][0-9]{1,2})\.[0-9]{1,3}(-[A-Za-z0-9.]{1,20})?", version)
-    if not numbers:
+    if not re.fullmatch(r"2\.[1-9][0-9]{1,2}\.[0-9]{1,3}(-[A-Za-z0-9.]{1,20})?", version):
         raise ValueError(f"version: expected one of NATS 2.10.0 or newer, such as {_VERSIONS[0]}, got {version!r}")
-    proxy = "the Go module proxy must be reachable and have this version, see `go env GOPROXY` and " + (
-        f"`go list -m -versions {_MODULE}`; then call this command again"
-    )
     return Recipe(
         system=SYSTEM,
         version=version,
@@ -30,7 +26,7 @@ def recipe(version: str) -> Recipe:
             Step(
                 command=("go", "get", f"{_MODULE}@v{version}"),
                 does="downloading its modules",
-                mend=proxy,
+                mend=f"the Go module proxy must be reachable and have it: see `go list -m -versions {_MODULE}`",
                 limit_s=900.0,
             ),
             Step(

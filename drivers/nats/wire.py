@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.driver import Dials
-
 #: What is larger is no answer to a test.
 MOST_BYTES = 64 * 2**20
 _CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"protocol":1,"headers":true,"no_responders":true}\r\n'
@@ -109,15 +107,3 @@ class Link:
             raise ValueError("it is not framed as it says")
         status = content[:head_size].partition(b"\r\n")[0].split()[1:2]
         return words[0], Reply(content[head_size:total], int(status[0]) if status else 0)
-
-
-async def connect(network: Dials, client: str, node: str) -> Link:
-    """Open a connection of this client with a node. Raises :class:`chaos.driver.Disconnected` when it was refused, and
-    :class:`Broken`; give it a bound of your own."""
-    link = Link(*await network.dial(client, node))
-    try:
-        await link.greet()
-    except BaseException:
-        link.close()
-        raise
-    return link

@@ -18,7 +18,7 @@ from drivers.nats import RECIPES, Options, create
 from stormproof.shipped import experiments
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [path for name, path in experiments().items() if name.startswith("nats/")]
+EXAMPLES = [path for name, path in experiments(ROOT).items() if name.startswith("nats/")]
 ABSENT = pytest.mark.skipif(not RECIPES[0].installed, reason="NATS is not installed: `stormproof install nats`")
 SHORT = """\
 name: nats-short
