@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from chaos.testing.drivers import check_driver
 from drivers.reference import Options, create
 from drivers.reference.driver import ReferenceWithMetadata
 from tests.drivers.toy import GROUP, Toy, ToyClient, ToyObjects, ask
+from tests.drivers.toy_logs import ToyLogs, ToyMember, ToyProducer, ToyReader, messages_of
 
 
 def test_the_reference_driver_passes_and_everything_could_be_checked() -> None:
@@ -45,6 +46,10 @@ def test_the_reference_driver_passes_on_processes(tmp_path: Path) -> None:
 
 def test_a_right_toy_passes_and_everything_could_be_checked() -> None:
     assert check_driver(Toy()) == ()
+
+
+def test_a_right_toy_with_logs_passes_and_everything_could_be_checked() -> None:
+    assert check_driver(ToyLogs()) == ()
 
 
 def problems(driver: object) -> str:
@@ -523,3 +528,93 @@ def test_a_driver_of_an_older_contract_is_told_what_is_called_otherwise_now() ->
         BadInput, match=r"driver Older: evidence: the driver has tells\(\), which is called evidence\(\)"
     ):
         evidence_of(Older())
+
+
+# Logs, transactions and groups
+
+
+@pytest.mark.parametrize(
+    ("bug", "problem"),
+    [
+        ("aborted-readable", "an aborted message is readable where it was stored"),
+        ("open-readable", "a message is readable before its transaction has ended"),
+        ("torn", "a committed message is not readable where it was stored"),
+        ("offset-without-output", "a group's offset that was of an aborted transaction is what committed answers"),
+        ("output-without-offset", "a group's offset that was committed in a transaction is not what committed answers"),
+        ("fenced-writes", "send of a fenced producer must end as Failed with `fenced` = True, but it ended as ok"),
+        ("hanging", "what was sent after a transaction's end is never readable"),
+        ("stale-generation", "committed says 2 after a commit of 2 was refused"),
+        ("double-owner", "there is no new generation in which the members own each queue once"),
+    ],
+)
+def test_a_system_that_breaks_a_promise_of_logs_is_noticed(bug: str, problem: str) -> None:
+    assert problem in problems(ToyLogs(bug))
+
+
+class Strange(ToyLogs):
+    """Clients of one power are others."""
+
+    def log_reader(self, network: Network, name: str) -> ToyReader:
+        return self.reader(network, name, "node-0")
+
+    def transactions(self, network: Network, name: str, *, id: str) -> ToyProducer:
+        return self.producer(network, name, "node-0", id=id)
+
+    def group_member(self, network: Network, name: str, group: str) -> ToyMember:
+        return self.member(network, name, "node-0", group=group)
+
+    reader: type[ToyReader] = ToyReader
+    producer: type[ToyProducer] = ToyProducer
+    member: type[ToyMember] = ToyMember
+
+
+def test_a_reader_goes_on_where_it_was_when_an_answer_is_lost() -> None:
+    class Hasty(ToyReader):
+        async def poll(self, limit: int) -> Answer:
+            before = self.positions
+            self.positions = {queue: at + 1 for queue, at in before.items()}
+            got = await self.ask("poll", positions=before, limit=limit)
+            self.positions = got["following"]
+            return self.answer(messages=messages_of(got))
+
+    class Wrong(Strange):
+        reader = Hasty
+
+    assert "log_reader: poll is never given what was sent to queue 0 at its position" in problems(Wrong())
+
+
+def test_a_reader_says_where_it_goes_on() -> None:
+    class Silent(ToyReader):
+        def answer(self, **more: Any) -> Answer:
+            return Answer(node=self.leader, **more)
+
+    class Wrong(Strange):
+        reader = Silent
+
+    assert "log_reader: assign says None in `following`, expected {queue: offset}" in problems(Wrong())
+
+
+def test_a_producer_says_in_which_epoch_it_owns_its_id() -> None:
+    class Silent(ToyProducer):
+        async def take_over(self) -> Answer:
+            await super().take_over()
+            return Answer(node=self.leader)
+
+    class Wrong(Strange):
+        producer = Silent
+
+    assert "take_over ended well without `epoch`" in problems(Wrong())
+
+
+def test_a_member_says_what_it_owns() -> None:
+    class Silent(ToyMember):
+        async def join(self, topics: Sequence[str]) -> Answer:
+            await super().join(topics)
+            return Answer(node=self.leader, value={"queues": 3})
+
+    class Wrong(Strange):
+        member = Silent
+
+    assert "group_member: join says {'queues': 3}, expected `queues`, their indexes, and `generation`" in problems(
+        Wrong()
+    )

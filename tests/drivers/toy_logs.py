@@ -95,7 +95,7 @@ class Positions(Asking):
         return Answer(node=self.leader, value=value, **more)
 
     async def poll(self, limit: int) -> Answer:
-        got = await self.ask("read_on", positions=self.positions, limit=limit)
+        got = await self.ask("poll", positions=self.positions, limit=limit)
         self.positions = got["following"]
         return self.answer(messages=messages_of(got))
 

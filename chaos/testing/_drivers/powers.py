@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
 
 from chaos.deployment import CanAddNodes, CanKill
 from chaos.driver import (
@@ -23,6 +25,7 @@ from chaos.driver import (
 )
 from chaos.events import MalformedMessage
 from chaos.fault import NotNow, Undo, Verb
+from chaos.log_services import CanHaveGroups, CanReadLogs, CanTransact
 from chaos.ops import Failed, Unknown
 from chaos.services import (
     CanBeOperated,
@@ -35,10 +38,13 @@ from chaos.services import (
 )
 from chaos.testing._drivers.bench import Bench, Broken
 from chaos.testing._drivers.limits import check_limits
+from chaos.testing._drivers.logs import check_log_reader
+from chaos.testing._drivers.members import check_group_member
 from chaos.testing._drivers.metadata import check_metadata
 from chaos.testing._drivers.objects import check_objects
 from chaos.testing._drivers.queues import Queues
 from chaos.testing._drivers.topics import check_deletion, check_topics
+from chaos.testing._drivers.transactions import check_transactions
 from chaos.testing._drivers.waiting import check_waiting
 
 #: How long what a power is for may take to be seen in the view, once the power has ended.
@@ -49,6 +55,8 @@ TRIES, RETRY_S = 5, 1.0
 BROKEN_S = 20.0
 RULE = "check-0"
 
+Check = Callable[[Bench, Any, Queues], Awaitable[None]]
+
 
 async def check_powers(bench: Bench, load: Queues) -> None:
     """Use every optional power that the driver declares; ``load`` is what makes a system use its tier."""
@@ -57,33 +65,9 @@ async def check_powers(bench: Bench, load: Queues) -> None:
         promising(driver, driver.profile()).profile() == driver.profile(),
         "promising(profile()) makes a driver with another profile",
     )
-    if isinstance(driver, CanSwitch):
-        await _switch(bench, "switch")
-    if isinstance(driver, CanForceSwitch):
-        await _switch(bench, "force_switch")
-    if isinstance(driver, CanBeOperated):
-        await _operate(bench, driver)
-    if isinstance(driver, CanRemoveBrokers):
-        await _remove(bench, driver)
-    if isinstance(driver, CanAddBrokers):
-        await _add(bench, driver)
-    if isinstance(driver, CanDrain):
-        await _drain(bench, driver)
-    if isinstance(driver, CanBreakTier):
-        await _break_tier(bench, driver, load)
-    if isinstance(driver, CanHoldReads):
-        await check_waiting(bench, driver)
-    if isinstance(driver, CanHoldObjects):
-        await check_objects(bench)
-        await bench.settled("after objects were used")
-    if isinstance(driver, CanCreateTopics):
-        await check_topics(bench, driver)
-    if isinstance(driver, CanDeleteTopics):
-        await check_deletion(bench, driver)
-    if isinstance(driver, CanKeepMetadata):
-        await check_metadata(bench, driver)
-    if isinstance(driver, HasLimits):
-        await check_limits(bench, driver)
+    for power, check in CHECKS.items():
+        if isinstance(driver, power):
+            await check(bench, driver, load)
 
 
 def check_events(bench: Bench) -> None:
@@ -127,7 +111,7 @@ def _leads(group: ReplicaGroup, target: str) -> Callable[[ClusterView], bool]:
     return holds
 
 
-async def _switch(bench: Bench, power: str) -> None:
+async def _switch(bench: Bench, driver: object, load: Queues, *, power: str) -> None:
     """Switch to a follower in sync and see whether it leads afterwards, in a later epoch."""
     reason = ""
     for _ in range(TRIES):
@@ -136,7 +120,7 @@ async def _switch(bench: Bench, power: str) -> None:
             bench.unchecked.append(f"{power}: no group has a follower in sync")
             return
         target = next(name for name in sorted(group.followers) if name in group.in_sync)
-        found = await bench.call(power, getattr(bench.driver, power)(bench.network, target, group.name), may_fail=True)
+        found = await bench.call(power, getattr(driver, power)(bench.network, target, group.name), may_fail=True)
         if isinstance(found, Broken):
             return
         if isinstance(found, Failed | Unknown):
@@ -255,6 +239,11 @@ async def _drain(bench: Bench, driver: CanDrain) -> None:
     await bench.settled("after a node was drained")
 
 
+async def _use_objects(bench: Bench, driver: CanHoldObjects) -> None:
+    await check_objects(bench)
+    await bench.settled("after objects were used")
+
+
 async def _break_tier(bench: Bench, driver: CanBreakTier, load: Queues) -> None:
     """Have the tier refuse everything under load, until it has refused something."""
     if not (await bench.settled("before break_tier")).tier:
@@ -280,3 +269,33 @@ async def _break_tier(bench: Bench, driver: CanBreakTier, load: Queues) -> None:
         isinstance(left, Broken) or left == 0, f"tier_hits says {left!r} of a rule that was taken down, expected 0"
     )
     await bench.settled("after the tier was broken")
+
+
+def _alone(check: Callable[[Bench, Any], Awaitable[None]]) -> Check:
+    """Return a check that needs no load."""
+
+    async def checked(bench: Bench, driver: object, load: Queues) -> None:
+        await check(bench, driver)
+
+    return checked
+
+
+#: What is done with each power, in this order.
+CHECKS: Mapping[type, Check] = {
+    CanSwitch: partial(_switch, power="switch"),
+    CanForceSwitch: partial(_switch, power="force_switch"),
+    CanBeOperated: _alone(_operate),
+    CanRemoveBrokers: _alone(_remove),
+    CanAddBrokers: _alone(_add),
+    CanDrain: _alone(_drain),
+    CanBreakTier: _break_tier,
+    CanHoldReads: _alone(check_waiting),
+    CanReadLogs: _alone(check_log_reader),
+    CanTransact: _alone(check_transactions),
+    CanHaveGroups: _alone(check_group_member),
+    CanHoldObjects: _alone(_use_objects),
+    CanCreateTopics: _alone(check_topics),
+    CanDeleteTopics: _alone(check_deletion),
+    CanKeepMetadata: _alone(check_metadata),
+    HasLimits: _alone(check_limits),
+}
