@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -169,15 +169,16 @@ class Nats:
         for stream in self.streams:
             before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
-        await self._create_streams(dials)
+        if found:
+            await self._create_streams(dials, tuple(found))
         is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
         *groups, offsets = (self._groups[stream] for stream in self.streams)
         is_whole = all(len(group.in_sync) == self.options.replicas for group in (*groups, offsets))
         return ClusterView(groups=tuple(groups), settled=is_healthy and is_whole)
 
-    async def _create_streams(self, network: Dials) -> None:
-        """Create each stream once: one that vanishes later is not to be made again."""
-        session = Session(network, HARNESS, self.nodes)
+    async def _create_streams(self, network: Dials, nodes: Sequence[str]) -> None:
+        """Create each stream once, by servers that answer: one that vanishes later is not to be made again."""
+        session = Session(network, HARNESS, nodes)
         for stream in (one for one in self.streams if one not in self._made):
             asked = {
                 "name": stream,
@@ -199,13 +200,15 @@ class Nats:
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader of a stream hand over to ``target``, and wait until that leads."""
         stream = group or self.streams[0]
-        session = Session(cast(Dials, network), HARNESS, self.nodes)
+        old = self._groups[stream].leader if stream in self._groups else ""
+        if not old:
+            raise Failed("nobody leads")
+        session = Session(cast(Dials, network), HARNESS, (old,))
         body = json.dumps({"placement": {"preferred": target}}).encode()
         (reply,) = await session.ask(Request(f"{API}.STREAM.LEADER.STEPDOWN.{stream}", body), timeout_s=REQUEST_S)
         session.close()
         if reason := refusal(parsed(reply)):
             raise Failed(reason)
-        old = self._groups[stream].leader if stream in self._groups else ""
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
         while network.now_ns() < deadline_ns:
             now = next(one for one in (await self.view(network)).groups if one.name == stream)

@@ -47,6 +47,7 @@ class Servers:
     frames: list[bytes] = field(default_factory=list)
     dialled: list[str] = field(default_factory=list)
     clock_ns: int = 0
+    step_ns: int = 50_000_000
     _serving: list[asyncio.Future[None]] = field(default_factory=list)
 
     async def dial(self, client: str, node: str, port: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -85,7 +86,7 @@ class Servers:
             writer.close()
 
     def now_ns(self) -> int:
-        self.clock_ns += 50_000_000
+        self.clock_ns += self.step_ns
         return self.clock_ns
 
 
@@ -378,10 +379,29 @@ def test_streams_are_created_once_and_not_made_again() -> None:
     ]
 
 
-def test_a_switch_that_is_refused_has_failed() -> None:
-    network = Servers(lambda subject, asked: {"error": {"code": 400, "err_code": 10005, "description": "no"}})
-    with pytest.raises(Failed, match="error 10005: no"):
-        run(driver().switch(network, "nats-2", "STORM-0"))  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "answer, ends, said",
+    [
+        ({"error": {"code": 400, "err_code": 10005, "description": "no"}}, Failed, "error 10005: no"),
+        (b"0", Unknown, "the connection ended"),
+        ({"success": True}, Unknown, "which did not lead within"),
+    ],
+)
+def test_a_switch_fails_only_when_it_was_refused(answer: Said, ends: type[Exception], said: str) -> None:
+    network = saying("nats-1", terms=EQUAL)
+    usual = network.say
+    network.say = lambda subject, asked: answer if ".LEADER.STEPDOWN." in subject else usual(subject, asked)
+    system = driver()
+
+    async def switch() -> None:
+        with pytest.raises(Failed, match="nobody leads"):
+            await system.switch(network, "nats-2", "STORM-0")  # type: ignore[arg-type]
+        await system.view(network)  # type: ignore[arg-type]
+        await system.switch(network, "nats-2", "STORM-0")  # type: ignore[arg-type]
+
+    network.step_ns = 2_000_000_000
+    with pytest.raises(ends, match=said):
+        run(switch())
 
 
 # Options and promises
