@@ -29,11 +29,11 @@ class Connections:
         self._idle: dict[str, Stream] = {}
 
     async def ask(
-        self, node: str, request: str, values: Mapping[str, Any], sure: Collection[int], timeout_s: float = REQUEST_S
+        self, node: str, request: str, values: Mapping[str, Any], sure: Collection[int], timeout_s: float | None = None
     ) -> Any:
         """Send a request about one thing and return what the answer says of that. Raises :class:`Failed` when it surely
         never left, or the answer has one of the errors ``sure``, and :class:`Unknown` for all other trouble."""
-        answer = await self.exchange(node, request, values, timeout_s)
+        answer = await self.exchange(node, request, values, timeout_s or REQUEST_S)
         try:
             return _part(node, request, answer)
         except ValueError as error:
@@ -43,7 +43,7 @@ class Connections:
                 raise Failed(error.reason, error.answer) from None
             raise
 
-    async def look(self, node: str, request: str, values: Mapping[str, Any], timeout_s: float = REQUEST_S) -> Any:
+    async def look(self, node: str, request: str, values: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Do so with a request that has no effect: whatever goes wrong is :class:`Failed`."""
         try:
             return await self.ask(node, request, values, (), timeout_s)

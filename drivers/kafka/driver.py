@@ -165,7 +165,7 @@ class Kafka:
             views = await topology.ask_all(connections, nodes, (self.options.topic, OFFSETS))
             if record and self.options.queues == 1:
                 self._note(record, ops, views)
-            leader = await topology.controller_leader(connections, nodes, next(iter(views), nodes.brokers[0]))
+            leader = await topology.controller_leader(connections, nodes, next(iter(views))) if views else ""
             settled = bool(leader) and await self._settled(connections, nodes, views)
         finally:
             connections.close()
