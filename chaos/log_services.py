@@ -97,8 +97,9 @@ class GroupMember(Protocol):
         """So long it may be silent before the group puts it out."""
 
     async def join(self, topics: Sequence[str]) -> Answer:
-        """Become a member, or stay one in the generation that begins. It goes on in queues that it keeps, and begins
-        those that are new to it at the group's committed offset, at the first offset where there is none."""
+        """Become a member, or stay one in the generation that begins. Queues that it has given back for that are new to
+        it when it is given them again: it begins those at the group's committed offset, at the first offset where there
+        is none, and goes on in those that it kept."""
 
     async def heartbeat(self) -> Answer:
         """Stay a member, and hear whether a rebalance is under way."""

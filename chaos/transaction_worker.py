@@ -15,12 +15,14 @@ Call = Callable[[], Coroutine[Any, Any, Answer]]
 
 class TransactionWorker:
     """One producer, whose transactions follow one another. What is under way at the same time has a process each: the
-    transaction itself that of this name, and each step of it one of its own (``NAME-0``, ``NAME-1``, …)."""
+    transaction itself that of this name, each step of it one of its own (``NAME-0``, ``NAME-1``, …), and whoever takes
+    the id over meanwhile ``NAME-owner``."""
 
     def __init__(self, load: Load, name: str) -> None:
         self._load = load
         self._name = name
         self._whole = Worker(load, name)
+        self._owner = Worker(load, f"{name}-owner")
         self._steps: list[Worker] = []
 
     def step(self, number: int) -> Worker:
@@ -31,7 +33,7 @@ class TransactionWorker:
 
     async def take_over(self, call: Call, id: str) -> Outcome:
         """Record that the producer becomes the owner of a transactional id."""
-        return await self.step(0).do("take_over", call, id=id)
+        return await self._owner.do("take_over", call, id=id)
 
     def begin(self, id: str, epoch: int, *, commit: bool, **value: Any) -> Transaction:
         """Record that a transaction begins, which is to be committed or aborted. The one before has ended."""

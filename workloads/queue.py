@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from random import Random
 
 from chaos.driver import Client
 from chaos.ops import QueueRef
-from chaos.workload import Load, Worker, body_hash, next_message, note
+from chaos.workload import Load, Worker
 from workloads._drain import IDLE_S, PULL_LIMIT, after, drain, pull
-
-RETRY_PAUSE_S = 0.1
+from workloads._producers import produce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,60 +55,13 @@ class Queue:
     async def run(self, load: Load) -> None:
         groups = [f"group-{number}" for number in range(self.options.groups)]
         await load.gather(
-            *(self._produce(load, number) for number in range(self.options.producers)),
+            *(produce(load, self.options, number) for number in range(self.options.producers)),
             *(self._consume(load, group, number) for group in groups for number in range(self.options.consumers)),
         )
 
     async def drain(self, load: Load) -> None:
         drain_s = self.options.drain_s
         await load.gather(*(drain(load, queue, f"drain-{queue.index}", "queue", drain_s) for queue in load.queues))
-
-    # Producers
-
-    async def _produce(self, load: Load, number: int) -> None:
-        """Send to all queues in turn, evenly spaced; after a long send go on at the same pace, without catching up."""
-        name = f"producer-{number}"
-        client, worker, rng = load.client(name), Worker(load, name), load.rng(name)
-        gap_ns = round(1e9 * self.options.producers / self.options.rate_per_s)
-        due_ns = load.now_ns() + round(gap_ns * rng.random())
-        turn = number
-        try:
-            while not load.stopping:
-                wait_ns = due_ns - load.now_ns()
-                due_ns = max(due_ns, load.now_ns()) + gap_ns
-                if wait_ns > 0 and await load.sleep(wait_ns / 1e9):
-                    break
-                await self._send(load, client, worker, rng, load.queues[turn % len(load.queues)])
-                turn += 1
-        finally:
-            client.close()
-
-    async def _send(self, load: Load, client: Client, worker: Worker, rng: Random, queue: QueueRef) -> None:
-        message = next_message(load, queue)
-        body = self._body(message, rng)
-        for attempt in range(1, self.options.attempts + 1):
-            outcome = await worker.do(
-                "send",
-                lambda: client.send(queue, f"{message:032X}", body),
-                queue=queue,
-                message=message,
-                hash=body_hash(body),
-                attempt=attempt,
-            )
-            if outcome.ok:
-                note(load, "acked", queue, outcome.answer.offset)
-                return
-            if load.stopping or rng.random() >= self.options.retry:
-                return
-            await load.sleep(RETRY_PAUSE_S * attempt)
-
-    def _body(self, message: int, rng: Random) -> bytes:
-        """Return the body of a message: each one is different, and their lengths vary."""
-        size = rng.randint(self.options.body_bytes // 2, self.options.body_bytes * 3 // 2)
-        if self.options.large_bytes and rng.random() < 0.01:
-            size = self.options.large_bytes
-        start = f"{message:014}:".encode()
-        return start + rng.randbytes(max(0, size - len(start)))
 
     # Consumers
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.driver import Network
+from chaos.driver import Evidence, Network, Record
 from chaos.node import NodeSpec
 from chaos.ops import Answer, Delivered, Failed, QueueRef
 from chaos.workload import body_hash
@@ -214,3 +214,9 @@ class ToyLogs(Toy):
 
     def group_member(self, network: Network, name: str, group: str) -> ToyMember:
         return ToyMember(network, name, "node-0", group=group)
+
+    async def collect(self, network: Network, record: Record) -> None:
+        """Record nothing: what a log holds of aborted transactions nobody is to read."""
+
+    def evidence(self) -> frozenset[Evidence]:
+        return frozenset()
