@@ -22,11 +22,12 @@ class Positions:
             self.following = dict(following)
         return outcome
 
-    def note_seen(self, outcome: Outcome) -> Outcome:
+    def note_seen(self, outcome: Outcome) -> Positions:
         """Learn from a poll, and remember for all workloads how far anybody has read."""
         for one in outcome.answer.messages:
             note(self._load, "seen", self._load.queues[one.queue], one.offset)
-        return self.learn(outcome)
+        self.learn(outcome)
+        return self
 
 
 class Reading:
@@ -48,4 +49,5 @@ class Reading:
     async def poll(self, limit: int) -> Outcome:
         at = self.positions.following
         polled = await self.worker.do("poll", lambda: self.client.poll(limit), positions=at, limit=limit)
-        return self.positions.note_seen(polled)
+        self.positions.note_seen(polled)
+        return polled

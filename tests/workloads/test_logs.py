@@ -8,7 +8,7 @@ from chaos.testing.workloads import check_workload
 from chaos.verdict import Validity
 from tests.drivers.toy_logs import QUEUES, ToyLogs
 from tests.workloads.played import Played, judged
-from workloads import log
+from workloads import group, log
 
 #: What existing promises say of a run of each of them.
 KEPT = ("durability", "no-rollback", "order", "consumers", "progress", "availability")
@@ -59,3 +59,34 @@ def test_a_final_reader_passes_all_that_anybody_has_read() -> None:
 def test_logs_are_read_on_after_a_node_hung() -> None:
     report = check_workload(log, ToyLogs)
     assert report.ended["poll", "ok"] and report.ended["poll", "info"]
+
+
+# Groups
+
+
+def test_members_come_and_go_and_each_rebalance_is_recorded() -> None:
+    played = judged(ToyLogs(), group.create(group.Options(change_s=1.5)), seconds=30.0)
+    assert_kept(played)
+    assert played.rows("leave", "ok")
+    told = [row for f in ("join", "heartbeat") for row in played.rows(f, "ok")]
+    assert any(row["value"].get("rejoin") for row in told) and any(row["value"]["lost"] for row in told)
+    owned: dict[int, dict[int, set[str]]] = {}
+    for row in told:
+        for queue in row["value"]["queues"]:
+            owned.setdefault(row["value"]["generation"], {}).setdefault(queue, set()).add(row["process"])
+    assert len(owned) > 5
+    assert all(len(members) == 1 for queues in owned.values() for members in queues.values())
+    assert max(map(len, owned.values())) == 3
+
+
+def test_a_member_that_stood_still_is_refused() -> None:
+    played = judged(ToyLogs(), group.create(group.Options(change_s=1.5, leaves=0.0, crashes=0.0)), seconds=30.0)
+    assert_kept(played)
+    refused = [row for row in played.rows("commit", "fail") if row["value"].get("fenced")]
+    current = max(row["value"]["generation"] for row in played.rows("join", "ok"))
+    assert refused and all(row["value"]["generation"] < current for row in refused)
+
+
+def test_a_group_goes_on_after_a_node_hung() -> None:
+    report = check_workload(group, ToyLogs)
+    assert report.ended["poll", "ok"] and report.ended["commit", "ok"] and report.ended["join", "ok"]
