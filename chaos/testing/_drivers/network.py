@@ -6,14 +6,18 @@ import asyncio
 from asyncio import StreamReader, StreamWriter
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+from chaos.deployment import CanReadFiles
 from chaos.driver import Connection, Dials, Disconnected, Network
+from chaos.experiment.capabilities import methods
 from chaos.node import M, Message
 from chaos.testing._drivers.forwarder import Address, Forwarder, Loss
 
 #: How long a request of a silent network takes to fail at most.
 SILENT_S = 0.1
+#: The methods of deployments that read files of nodes.
+READS_FILES = frozenset(methods(CanReadFiles))
 
 
 class UnreliableNetwork:
@@ -60,6 +64,19 @@ class UnreliableNetwork:
             forwarder = Forwarder(target, partial(self.due, client), lambda: self.silent)
             self._forwarders[key] = forwarder, await forwarder.listen()
         return self._forwarders[key][1]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what reads files of nodes, where the other network does; nobody reads them while all is silent."""
+        if name not in READS_FILES:
+            raise AttributeError(name)
+        read = getattr(self._network, name)
+
+        async def heard(*args: Any, **kwargs: Any) -> Any:
+            if self.silent:
+                raise OSError("no answer")
+            return await read(*args, **kwargs)
+
+        return heard
 
     @property
     def has_endpoints(self) -> bool:
