@@ -163,6 +163,11 @@ def _message(found: Json) -> tuple[int, bytes, int]:
         body, head = (b64decode(str(message.get(name, "")), validate=True) for name in ("data", "hdrs"))
     except ValueError as error:
         raise Failed(f"a damaged message: {error}") from error
+    return number(message, "seq") - 1, body, number_of(head)
+
+
+def number_of(head: bytes) -> int:
+    """Return the number of the message with these headers; -1 for one that is none of ours, or damaged."""
     key = _KEY_LINE.search(head)
     value = int(key[1], 16) if key else -1
-    return number(message, "seq") - 1, body, value if value < 2**63 else -1
+    return value if value < 2**63 else -1

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from chaos.deployment import CanReadFiles
 from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Evidence, Exposure, Network, Profile, Record
 from chaos.driver import ReplicaGroup as Group
 from chaos.effects.links import HARNESS
@@ -17,7 +18,7 @@ from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
-from drivers.nats import status
+from drivers.nats import final_state, status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Session, parsed, refusal
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
 from drivers.nats.recipes import PROGRAM, RECIPES, recipe
@@ -35,7 +36,7 @@ _CONFIG = f"""\
 server_name: "{{name}}"
 listen: "{{ip}}:{{port:client}}"
 max_payload: 8MB
-jetstream: {{ store_dir: "{{disk}}/js", sync_interval: "INTERVAL", max_memory_store: 64MB, max_file_store: 8GB }}
+jetstream: {{ store_dir: "{{disk}}/{final_state.STORE}", sync_interval: "INTERVAL", max_file_store: 8GB }}
 accounts: {{
   SYS: {{ users: [ {{ user: system, password: system }} ], exports: [ {{ service: "$SYS.REQ.SERVER.PING.>" }} ] }}
   {ACCOUNT}: {{
@@ -133,11 +134,11 @@ class Nats:
         return Exposure(loss_window_s=min(interval_s, 3600.0))
 
     def evidence(self) -> frozenset[Evidence]:
-        """Return roles as polled where servers can report them: there is one stream, and it elects."""
-        reports = (
-            self.options.streams == 1 and self.options.replicas > 1 and not self.options.version.startswith("2.10.")
-        )
-        return frozenset({Evidence.POLLS} if reports else ())
+        """Return what there is of one stream with several copies: these, and roles in versions that report terms."""
+        if self.options.streams > 1 or self.options.replicas == 1:
+            return frozenset()
+        has_terms = not self.options.version.startswith("2.10.")
+        return frozenset({Evidence.FINAL_LOGS, *((Evidence.POLLS,) if has_terms else ())})
 
     def cluster(self, mutant: str) -> ClusterSpec:
         program = self._program()
@@ -195,7 +196,12 @@ class Nats:
         session.close()
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Record nothing: clients have read what leaders hold."""
+        """Record what the disks of all servers that answer hold of the one stream."""
+        stream = self.streams[0]
+        if Evidence.FINAL_LOGS in self.evidence() and isinstance(network, CanReadFiles):
+            for node, found in (await status.take(cast(Dials, network), self.nodes, None, "")).items():
+                if stream in found.streams:
+                    await final_state.collect(network, node, stream, found.streams[stream].last, record)
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader of a stream hand over to ``target``, and wait until that leads."""

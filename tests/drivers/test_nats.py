@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from base64 import b64encode
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from chaos.driver import Client, ClusterView, Disconnected, Evidence, Profile
 from chaos.errors import BadInput
 from chaos.ops import Answer, Delivered, Failed, Unknown
 from chaos.workload import body_hash
-from drivers.nats import Options, create, recipe
+from drivers.nats import Options, create, final_state, recipe
 from drivers.nats.driver import Nats
 
 T = TypeVar("T")
@@ -404,6 +405,77 @@ def test_a_switch_fails_only_when_it_was_refused(answer: Said, ends: type[Except
         run(switch())
 
 
+# What is left on disks
+
+#: One record as NATS 2.15.3 has written it.
+RECORDED = (
+    "dQAAgAEAAAAAAAAAmlTDYXKk7BgTAHN0b3JtLnF1ZXVlLlNUT1JNLTA5AAAATkFUUy8xLjANClN0b3JtLUtleTogMDAwMDAwMDAwMDAwMDAwMDAw"
+    "MDAwMDAwMDAwMDAwMDANCg0KMDpwcm9iZd9nTs+MJ/E2"
+)
+HEAD = f"NATS/1.0\r\nStorm-Key: {KEY}\r\n\r\n".encode()
+
+
+def block(*records: tuple[int, bytes, bytes]) -> bytes:
+    """Return the bytes of a block with these records: sequence number, headers and body."""
+    found = b""
+    for sequence, head, body in records:
+        rest = b"storm" + (struct.pack("<I", len(head)) + head if head else b"") + body + bytes(8)
+        found += struct.pack("<IQqH", 22 + len(rest) | (len(head) > 0) << 31, sequence, 99, 5) + rest
+    return found
+
+
+WHOLE = block((1, HEAD, b"a"), (1 << 62 | 2, b"", b""), (1 << 63, b"", b"gone"), (3, b"", b"bc"))
+
+
+def test_blocks_hold_messages_and_marks_of_what_is_gone() -> None:
+    assert list(final_state.messages(WHOLE)) == [(0, 7, b"a"), (2, -1, b"bc")]
+    assert list(final_state.messages(b64decode(RECORDED))) == [(0, 0, b"0:probe")]
+
+
+@pytest.mark.parametrize("content", [WHOLE[:-1], WHOLE + b"\x01", WHOLE[:10], b"\x00" * 40, b"\xff" * 60])
+def test_a_damaged_block_is_no_block(content: bytes) -> None:
+    with pytest.raises(ValueError, match="the record at"):
+        list(final_state.messages(content))
+
+
+@dataclass
+class Disks(Servers):
+    """Servers whose disks hold blocks: ``blocks`` by the names of their files, on each of them."""
+
+    blocks: dict[str, bytes] = field(default_factory=dict)
+
+    async def files(self, node: str, globs: Sequence[str]) -> dict[str, int]:
+        assert globs == ["js/jetstream/STORM/streams/STORM-0/msgs/*.blk"]
+        return {name: len(content) for name, content in self.blocks.items()}
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = 7) -> bytes:
+        return self.blocks[path][begin : begin + length]
+
+
+def collected(blocks: dict[str, bytes]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+
+    def record(kind: str, **columns: Any) -> int:
+        rows.append({"kind": kind, **columns})
+        return len(rows) - 1
+
+    network = Disks(saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-0"}), blocks=blocks)
+    run(driver().collect(network, record))  # type: ignore[arg-type]
+    return rows
+
+
+def test_disks_of_servers_that_answer_are_read_to_the_end_that_these_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = collected({"a/10.blk": block((5, HEAD, b"e")), "a/9.blk": block((2, HEAD, b"b"), (4, HEAD, b"d"))})
+    assert {row["node"] for row in rows} == {"nats-1", "nats-2"}
+    of_one = [row for row in rows if row["node"] == "nats-1"]
+    assert [row["f"] for row in of_one] == ["log", "log", "log", "node", "complete"]
+    assert [(row["position"], row["offset"], row["message"]) for row in of_one[:3]] == [(1, 1, 7), (3, 3, 7), (4, 4, 7)]
+    assert of_one[2]["hash"] == body_hash(b"e") and of_one[3]["value"]["end"] == 5
+    monkeypatch.setattr(final_state, "RETRY_S", 0.0)
+    assert not collected({"a/9.blk": block((4, HEAD, b"d"))}), "the server says that there is one more"
+    assert not collected({"a/9.blk": WHOLE[:-1]})
+
+
 # Options and promises
 
 
@@ -460,9 +532,10 @@ def test_without_a_word_it_promises_what_its_options_say() -> None:
     assert driver(replicas=1).profile() == Profile(min_in_sync=1)
 
 
-def test_roles_are_reported_of_one_stream_by_versions_that_have_terms() -> None:
-    assert driver().evidence() == {Evidence.POLLS}
-    assert not driver(streams=2).evidence() | driver(version="2.10.20").evidence() | driver(replicas=1).evidence()
+def test_evidence_is_of_one_stream_with_copies_and_roles_of_versions_that_have_terms() -> None:
+    assert driver().evidence() == {Evidence.POLLS, Evidence.FINAL_LOGS}
+    assert driver(version="2.10.20").evidence() == {Evidence.FINAL_LOGS}
+    assert not driver(streams=2).evidence() | driver(replicas=1).evidence()
 
 
 def test_any_version_can_be_built_and_a_lone_server_has_no_routes() -> None:
