@@ -12,7 +12,7 @@ from chaos.deployment import Deployment
 from chaos.driver import ClusterView, Driver
 from chaos.history.columns import GIVEN
 from chaos.ops import Answer, Failed, OpType, Unknown
-from chaos.testing._drivers.network import UnreliableNetwork
+from chaos.testing._drivers.network import unreliable
 from chaos.testing._drivers.views import problems_of, regressions
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Bench:
     def __init__(self, driver: Driver, deployment: Deployment, mutant: str, ready_s: float) -> None:
         self.driver = driver
         self.deployment = deployment
-        self.network = UnreliableNetwork(deployment)
+        self.network = unreliable(deployment)
         self.mutant = mutant
         self.problems: dict[str, None] = {}
         self.unchecked: list[str] = []

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from chaos.deployment import CanReadFiles
 from chaos.driver import Connection, Dials, Disconnected, Network
-from chaos.experiment.capabilities import methods
 from chaos.node import M, Message
 from chaos.testing._drivers.forwarder import Address, Forwarder, Loss
 
 #: How long a request of a silent network takes to fail at most.
 SILENT_S = 0.1
-#: The methods of deployments that read files of nodes.
-READS_FILES = frozenset(methods(CanReadFiles))
 
 
 class UnreliableNetwork:
@@ -65,19 +63,6 @@ class UnreliableNetwork:
             self._forwarders[key] = forwarder, await forwarder.listen()
         return self._forwarders[key][1]
 
-    def __getattr__(self, name: str) -> Any:
-        """Return what reads files of nodes, where the other network does; nobody reads them while all is silent."""
-        if name not in READS_FILES:
-            raise AttributeError(name)
-        read = getattr(self._network, name)
-
-        async def heard(*args: Any, **kwargs: Any) -> Any:
-            if self.silent:
-                raise OSError("no answer")
-            return await read(*args, **kwargs)
-
-        return heard
-
     @property
     def has_endpoints(self) -> bool:
         """Whether clients open connections of their own."""
@@ -103,6 +88,25 @@ class UnreliableNetwork:
             return None
         self.hit.add(client)
         return loss
+
+
+class WithFiles(UnreliableNetwork):
+    """The same of a network that can read files of nodes; nobody reads them while it is silent."""
+
+    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
+        return await self._heard().files(node, globs)
+
+    async def read_file(self, node: str, path: str, begin: int = 0, length: int = 1 << 20) -> bytes:
+        return await self._heard().read_file(node, path, begin, length)
+
+    def _heard(self) -> CanReadFiles:
+        if self.silent:
+            raise OSError("no answer")
+        return cast(CanReadFiles, self._network)
+
+
+def unreliable(network: Network) -> UnreliableNetwork:
+    return WithFiles(network) if isinstance(network, CanReadFiles) else UnreliableNetwork(network)
 
 
 async def _cut(reader: StreamReader, deaf: StreamReader) -> None:
