@@ -38,18 +38,18 @@ class Status:
 async def take(network: Dials, nodes: Sequence[str], record: Record | None, polled: str) -> Mapping[str, Status]:
     """Ask all servers at once, each over a connection of its own; those that don't answer are left out. With
     ``record``, write what each says of the stream ``polled``."""
-    found = await gather(*(_status(network, node, record, polled) for node in nodes))
+    found = await gather(*(_status(network, node, nodes, record, polled) for node in nodes))
     return {node: status for node, status in zip(nodes, found, strict=True) if status is not None}
 
 
-async def _status(network: Dials, node: str, record: Record | None, polled: str) -> Status | None:
+async def _status(network: Dials, node: str, nodes: Sequence[str], record: Record | None, polled: str) -> Status | None:
     session = Session(network, HARNESS, (node,))
     row = record("poll", f="state", type="invoke", node=node) if record else -1
     try:
         health = await session.about(node, "HEALTHZ")
         groups = await session.about(node, "RAFTZ", account=ACCOUNT)
         stored = await session.about(node, "JSZ", account=ACCOUNT, accounts=True, streams=True, raft=True)
-        streams = _replicas(node, stored, member(groups, ACCOUNT))
+        streams = _replicas(node, nodes, stored, member(groups, ACCOUNT))
     except (Failed, LookupError, TypeError, AttributeError):
         return None
     finally:
@@ -60,14 +60,14 @@ async def _status(network: Dials, node: str, record: Record | None, polled: str)
     return Status(health.get("status") == "ok", streams)
 
 
-def _replicas(node: str, stored: Json, groups: Json) -> Mapping[str, Replica]:
+def _replicas(node: str, nodes: Sequence[str], stored: Json, groups: Json) -> Mapping[str, Replica]:
     """Return the streams that a server holds, by their names. Raises whatever damaged answers raise."""
     found = {}
     for stream in (one for account in stored.get("account_details", ()) for one in account.get("stream_detail", ())):
         cluster, raft = member(stream, "cluster"), member(groups, stream.get("stream_raft_group", ""))
         leader = str(cluster.get("leader", ""))
         leads, term = (raft.get("state") == LEADER, number(raft, "term")) if raft else (leader == node, -1)
-        others = {str(one["name"]): bool(one.get("current")) for one in cluster.get("replicas", ())}
+        others = {one["name"]: bool(one.get("current")) for one in cluster.get("replicas", ()) if one["name"] in nodes}
         found[str(stream["name"])] = Replica(leader, leads, term, number(stream["state"], "last_seq"), others)
     return found
 
@@ -88,7 +88,8 @@ def group_of(stream: str, found: Mapping[str, Status], before: ReplicaGroup) -> 
         and replica.last + CLOSE >= head.last
         and (node == leader or head.others.get(node))
     ]
-    replicas = tuple(sorted({leader, *head.others}))
+    known = tuple(sorted({leader, *head.others}))
+    replicas = known if len(known) >= len(before.replicas) else before.replicas  # it may not know a name any more
     return ReplicaGroup(
         name=stream, replicas=replicas, leader=leader, epoch=max(before.epoch, head.term), in_sync=tuple(in_sync)
     )

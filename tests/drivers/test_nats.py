@@ -347,6 +347,12 @@ def test_the_view_shows_who_leads_and_who_is_in_sync() -> None:
     assert roles == {"nats-0": ("slave", 3), "nats-1": ("master", 3), "nats-2": ("slave", 3)}
 
 
+def test_a_replica_whose_name_the_leader_does_not_know_stays_one() -> None:
+    others = dict.fromkeys(("nats-0", "nats-1", "Server name unknown at this time (peerID: cnrtt3eg)"), 3)
+    view, _ = seen(Servers(saying("nats-1", terms=others).say, down=frozenset({"nats-2"})))
+    assert view.groups[0].replicas == ("nats-0", "nats-1", "nats-2") and not view.settled
+
+
 @pytest.mark.parametrize(
     "network",
     [
