@@ -298,7 +298,7 @@ def test_offsets_are_kept_in_a_stream_by_group_and_queue() -> None:
 # Who leads
 
 
-def saying(leader: str, *, terms: dict[str, int], current: bool = True, healthy: bool = True) -> Servers:
+def saying(leader: str, *, terms: dict[str, int], current: bool | None = True, healthy: bool = True) -> Servers:
     """Return servers that all follow ``leader``, in these terms."""
 
     def say(subject: str, asked: Any) -> Said:
@@ -310,7 +310,8 @@ def saying(leader: str, *, terms: dict[str, int], current: bool = True, healthy:
         group = {"state": "LEADER" if node == leader else "FOLLOWER", "term": terms[node]}
         if subject.endswith("RAFTZ"):
             return {"data": {"STORM": dict.fromkeys(("S-0", "S-1"), group)}}
-        others = [{"name": other, "current": current} for other in terms if other != node]
+        lag = {} if current is None else {"current": False, "lag": 3 if current else 101}
+        others = [{"name": other, **(lag if node == leader else {})} for other in terms if other != node]
         streams = [
             {
                 "name": name,
@@ -358,13 +359,14 @@ def test_a_replica_whose_name_the_leader_does_not_know_stays_one() -> None:
     [
         saying("", terms=EQUAL),
         saying("nats-1", terms=EQUAL, current=False),
+        saying("nats-1", terms=EQUAL, current=None),
         saying("nats-1", terms=EQUAL, healthy=False),
         saying("nats-1", terms={**EQUAL, "nats-2": 2}),
         Servers(saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-2"})),
         Servers(lambda subject, asked: {"data": {"account_details": [5]}}),
         Servers(lambda subject, asked: NOBODY),
     ],
-    ids=["leaderless", "lagging", "ill", "older term", "down", "damaged", "nothing"],
+    ids=["leaderless", "lagging", "unknown", "ill", "older term", "down", "damaged", "nothing"],
 )
 def test_it_is_not_settled_while_a_copy_lacks_anything(network: Servers) -> None:
     assert not seen(network)[0].settled
