@@ -19,7 +19,7 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
 from drivers.nats import final_state, status
-from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Session, parsed, refusal
+from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Json, Session, parsed, refusal
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
 from drivers.nats.recipes import PROGRAM, RECIPES, recipe
 from drivers.nats.wire import Request
@@ -206,15 +206,7 @@ class Nats:
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader of a stream hand over to ``target``, and wait until that leads."""
         stream = group or self.streams[0]
-        old = self._groups[stream].leader if stream in self._groups else ""
-        if not old:
-            raise Failed("nobody leads")
-        session = Session(cast(Dials, network), HARNESS, (old,))
-        body = json.dumps({"placement": {"preferred": target}}).encode()
-        (reply,) = await session.ask(Request(f"{API}.STREAM.LEADER.STEPDOWN.{stream}", body), timeout_s=REQUEST_S)
-        session.close()
-        if reason := refusal(parsed(reply)):
-            raise Failed(reason)
+        old = await self._order(network, stream, "STREAM.LEADER.STEPDOWN", {"placement": {"preferred": target}})
         deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
         while network.now_ns() < deadline_ns:
             now = next(one for one in (await self.view(network)).groups if one.name == stream)
@@ -223,6 +215,34 @@ class Nats:
             await asyncio.sleep(LOOK_S)
         raise Unknown(f"{stream}'s leader was asked to hand over to {target}, which did not lead within {SEEN_S:g} s")
 
+    async def _order(self, network: Network, stream: str, what: str, asked: Json) -> str:
+        """Ask the leader of a stream for a change, and return who that is. Raises :class:`Failed` for a refusal."""
+        leader = self._groups[stream].leader if stream in self._groups else ""
+        if not leader:
+            raise Failed("nobody leads")
+        session = Session(cast(Dials, network), HARNESS, (leader,))
+        request = Request(f"{API}.{what}.{stream}", json.dumps(asked).encode())
+        (reply,) = await session.ask(request, timeout_s=REQUEST_S)
+        session.close()
+        if reason := refusal(parsed(reply)):
+            raise Failed(reason)
+        return leader
+
+
+class NatsWithSpares(Nats):
+    """More servers than replicas: where one is taken out of a stream, another one takes its place."""
+
+    __slots__ = ()
+
+    async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
+        """Take a server's replicas out of the streams that are queues; it stays a server, and may be given others."""
+        held = [stream for stream in self.streams[:-1] if node in self._groups[stream].replicas]
+        if not held or any(self._groups[stream].leader in (node, "") for stream in held):
+            raise Failed(f"{node} leads, or holds nothing, or nobody leads what it holds")
+        for stream in held:
+            await self._order(network, stream, "STREAM.PEER.REMOVE", {"peer": node})
+        return {"removed": held}
+
 
 def create(options: Options) -> Nats:
-    return Nats(options)
+    return NatsWithSpares(options) if options.servers > options.replicas > 1 else Nats(options)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.driver import Client, ClusterView, Disconnected, Evidence, Profile
+from chaos.driver import CanRemoveBrokers, Client, ClusterView, Disconnected, Evidence, Profile
 from chaos.errors import BadInput
 from chaos.ops import Answer, Delivered, Failed, Unknown
 from chaos.workload import body_hash
@@ -411,6 +411,26 @@ def test_a_switch_fails_only_when_it_was_refused(answer: Said, ends: type[Except
     network.step_ns = 2_000_000_000
     with pytest.raises(ends, match=said):
         run(switch())
+
+
+def test_only_where_there_are_spares_a_replica_can_be_taken_out() -> None:
+    assert not isinstance(driver(), CanRemoveBrokers)
+    system = driver(servers=5)
+    assert isinstance(system, CanRemoveBrokers)
+    network = saying("nats-1", terms=EQUAL)
+    usual = network.say
+    network.say = lambda subject, asked: {"success": True} if ".PEER.REMOVE." in subject else usual(subject, asked)
+    network.down = frozenset({"nats-3", "nats-4"})
+
+    async def remove() -> None:
+        await system.view(network)  # type: ignore[arg-type]
+        for node in ("nats-1", "nats-4"):
+            with pytest.raises(Failed, match="leads, or holds nothing"):
+                await system.remove_broker(network, node)
+        assert await system.remove_broker(network, "nats-2") == {"removed": ["STORM-0"]}
+
+    run(remove())
+    assert ("$JS.API.STREAM.PEER.REMOVE.STORM-0", {"peer": "nats-2"}) in network.asked
 
 
 # What is left on disks
