@@ -1,0 +1,176 @@
+"""The rows of logs: what was sent, in which transactions, and what readers were given of each queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.kernel import Reads, Sieve
+from chaos.shard_rows import Rows
+from checkers import _facts as facts
+from checkers._facts.arrays import Flags, Ints, among, distinct, first_in, places_in
+from checkers._facts.clients import rows_of
+from checkers._facts.reads import everywhere, own
+
+
+def in_transactions(rows: Rows) -> Ints:
+    """Keep the polls that are steps of transactions. A sieve."""
+    polls = facts.calls(rows, "poll")
+    return rows_of(rows, "poll", np.flatnonzero(rows.numbers("txn", polls.invoke) >= 0))
+
+
+def not_committed(rows: Rows) -> Ints:
+    """Keep the transactions that were not acknowledged as committed. A sieve."""
+    return rows_of(rows, "txn", np.flatnonzero(~facts.calls(rows, "txn").ok))
+
+
+def asked_to_commit(rows: Rows) -> Ints:
+    """Keep the requests to commit a transaction. A sieve."""
+    ends = facts.calls(rows, "end_txn")
+    code, words = rows.labels("decision", ends.invoke)
+    return rows_of(rows, "end_txn", np.flatnonzero(np.array([word == "commit" for word in words], np.bool_)[code]))
+
+
+def _sifted(f: str, sieve: Sieve) -> Reads:
+    return Reads(kind="op", f=(f,), everywhere=True, sieve=sieve)
+
+
+_COLUMNS = ("op", "type", "value")
+#: What every queue, and every group, must know of transactions.
+COMMITS = _sifted("end_txn", Sieve(rows=(own("op", "end_txn"),), columns=_COLUMNS, keep=asked_to_commit, streamed=True))
+TRANSACTIONS = (
+    COMMITS,
+    _sifted("poll", Sieve(rows=(own("op", "poll"),), columns=_COLUMNS, keep=in_transactions, streamed=True)),
+    _sifted("txn", Sieve(rows=(own("op", "txn"),), columns=_COLUMNS, keep=not_committed, streamed=True)),
+    everywhere("op", "take_over"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Sends, in the order of their invocations. ``number``: of the message, as :func:`checkers._facts.messages` has it;
+    ``offset``: where the answer says that it stands for readers (-1: nowhere, or unknown); ``stored``: where it was
+    written in a transaction that is not known to be committed."""
+
+    invoke: Ints
+    done: Ints
+    ok: Flags
+    failed: Flags
+    queue: Ints
+    number: Ints
+    txn: Ints
+    micro: Ints
+    offset: Ints
+    stored: Ints
+
+    @classmethod
+    def of(cls, rows: Rows) -> Sent:
+        """Return all that have a queue and a message."""
+        calls = rows.memo(facts.sends)
+        ended = calls.done >= 0
+        offset, stored = np.full((2, len(calls.invoke)), -1, dtype=np.int64)
+        offset[calls.ok] = rows.column("offset")[calls.done[calls.ok]]
+        open_ = ended & ~calls.ok
+        stored[open_] = rows.numbers("stored", calls.done[open_])
+        made = cls(
+            invoke=calls.invoke,
+            done=calls.done,
+            ok=calls.ok,
+            failed=calls.failed,
+            queue=rows.column("queue")[calls.invoke],
+            number=rows.memo(facts.messages)[0][calls.invoke],
+            txn=rows.numbers("txn", calls.invoke),
+            micro=rows.numbers("micro", calls.invoke),
+            offset=offset,
+            stored=stored,
+        )
+        return made.only((made.queue >= 0) & (rows.column("message")[made.invoke] >= 0))
+
+    def only(self, keep: Flags | Ints) -> Sent:
+        """Return some of them."""
+        if keep.dtype == np.bool_ and keep.all():
+            return self
+        return Sent(*(getattr(self, name)[keep] for name in self.__slots__))
+
+    @property
+    def unknown(self) -> Flags:
+        """Which of them have no known outcome."""
+        found: Flags = ~self.ok & ~self.failed
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Messages that readers were given by pulls and polls, in the order of the rows. ``unit``: what the messages of one
+    read share, and those of all reads of one transaction; ``holds``: False where that transaction was not committed, so
+    that its reader goes on where it stood before. ``is_poll``: read from a position of the reader's own."""
+
+    at: Ints
+    queue: Ints
+    offset: Ints
+    number: Ints
+    op: Ints
+    txn: Ints
+    unit: Ints
+    holds: Flags
+    is_poll: Flags
+
+    @classmethod
+    def of(cls, rows: Rows) -> Given:
+        """Return all that have a queue and an offset; not what a client library handed out in its own order."""
+        op, queue, offset = (rows.column(name) for name in ("op", "queue", "offset"))
+        at = rows.where(kind="op", f="delivered")
+        at = at[((queue | offset)[at] >= 0) & ~among(op[at], facts.calls(rows, "receive").began)]
+        polls = facts.calls(rows, "poll")
+        place, known = places_in(polls.began, op[at])
+        txn = np.append(rows.numbers("txn", polls.invoke), -1)[np.where(known, place, -1)]
+        undone = facts.calls(rows, "txn")
+        ended = distinct(rows.numbers("txn", undone.invoke[~undone.ok]))
+        return cls(
+            at=at,
+            queue=queue[at],
+            offset=offset[at],
+            number=rows.memo(facts.messages)[0][at],
+            op=op[at],
+            txn=txn,
+            unit=np.where(txn >= 0, -2 - txn, op[at]),
+            holds=(txn < 0) | ~among(txn, ended),
+            is_poll=~among(op[at], rows.memo(facts.pulls).began),
+        )
+
+    def only(self, keep: Flags | Ints) -> Given:
+        """Return some of them."""
+        if keep.dtype == np.bool_ and keep.all():
+            return self
+        return Given(*(getattr(self, name)[keep] for name in self.__slots__))
+
+
+def first_given(rows: Rows) -> Ints:
+    """Return for each number of a message the place of the first time that a reader was given it, in :class:`Given`; -1
+    where none was."""
+    given = rows.memo(Given.of)
+    return first_in(given.number, rows.memo(facts.messages)[1], np.arange(len(given.at)))
+
+
+def sends_of_each(rows: Rows) -> Ints:
+    """Return how often each number of a message was sent."""
+    return np.bincount(rows.memo(Sent.of).number, minlength=rows.memo(facts.messages)[1])
+
+
+def commit_asked(rows: Rows) -> tuple[Ints, Ints]:
+    """Return transactions, ascending, and for each the ``index`` of the first request to commit it."""
+    ends = facts.calls(rows, "end_txn")
+    code, words = rows.labels("decision", ends.invoke)
+    mine = ends.invoke[np.array([word == "commit" for word in words], np.bool_)[code]]
+    txn, first = np.unique(rows.numbers("txn", mine), return_index=True)
+    return txn, rows.column("index")[mine[first]]
+
+
+def since_asked(rows: Rows, txn: Ints) -> Ints:
+    """Return for each transaction from which ``index`` on somebody had asked to commit it, -1 where nobody did."""
+    known, asked = rows.memo(commit_asked)
+    place, there = places_in(known, txn)
+    found = np.full(len(txn), -1, dtype=np.int64)
+    found[there] = asked[place[there]]
+    return found
