@@ -220,6 +220,15 @@ class Txn(Operation):
     micro: Annotated[Sequence[Sequence[Any]], 'list-append: its steps, `["append", key, value]`, `["r", key, list]`']
 
 
+@rows("begin_txn")
+class BeginTxn(Operation):
+    """A client opened a transaction."""
+
+    txn: Annotated[int, "its number"]
+    micro: Annotated[int, "which step of the transaction it is, from 0"]
+    fenced: Annotated[bool, "fail: another producer owns the id"]
+
+
 @rows("end_txn")
 class EndTxn(Operation):
     """A client asked once for the end of a transaction."""

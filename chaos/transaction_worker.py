@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.ops import Answer, OpType, QueueRef
-from chaos.workload import Begun, Load, Outcome, Worker, outcome_of
+from chaos.workload import Begun, Load, Outcome, Worker, note, outcome_of
 
 #: Performs one call of a client.
 Call = Callable[[], Coroutine[Any, Any, Answer]]
@@ -30,6 +30,10 @@ class TransactionWorker:
         while len(self._steps) <= number:
             self._steps.append(Worker(self._load, f"{self._name}-{len(self._steps)}"))
         return self._steps[number]
+
+    def note_acked(self, queue: int, offset: int) -> None:
+        """Remember for the run's other workloads that a message was acknowledged."""
+        note(self._load, "acked", self._load.queues[queue], offset)
 
     async def take_over(self, call: Call, id: str) -> Outcome:
         """Record that the producer becomes the owner of a transactional id."""
@@ -57,10 +61,14 @@ class Transaction:
         self._open: list[tuple[Worker, Begun, Outcome]] = []
         self._ends: list[tuple[bool, OpType]] = []
 
-    def _next(self) -> tuple[Worker, dict[str, Any]]:
-        """Return the worker of the next step, and what all rows of a step say of their transaction."""
+    def mark(self) -> dict[str, Any]:
+        """Return what the rows of the next step say of their transaction; for a step that another worker records."""
         step, self._steps = self._steps, self._steps + 1
-        return self._worker.step(step), {"txn": self.number, "micro": step}
+        return {"txn": self.number, "micro": step}
+
+    def _next(self) -> tuple[Worker, dict[str, Any]]:
+        mark = self.mark()
+        return self._worker.step(mark["micro"]), mark
 
     async def do(self, f: str, call: Call, **columns: Any) -> Outcome:
         """Record a step that has ended when its call has."""
@@ -107,7 +115,9 @@ class Transaction:
     def close(self, **value: object) -> OpType:
         """Record how the transaction and all in it ended, with what else its row shall say."""
         for worker, begun, outcome in self._open:
-            worker.end(begun, self._in_the_end(begun, outcome))
+            ended = worker.end(begun, self._in_the_end(begun, outcome))
+            if ended.ok and begun.asked["f"] == "send":
+                self._worker.note_acked(begun.asked["queue"], ended.answer.offset)
         self._whole.end(self._begun, Outcome(self.type, Answer(value=value)))
         return self.type
 

@@ -46,8 +46,8 @@ class Reading:
         call = await self.worker.do("seek", lambda: self.client.seek(queue, offset), queue=queue, offset=offset)
         return self.positions.learn(call)
 
-    async def poll(self, limit: int) -> Outcome:
+    async def poll(self, limit: int, **value: object) -> Outcome:
         at = self.positions.following
-        polled = await self.worker.do("poll", lambda: self.client.poll(limit), positions=at, limit=limit)
+        polled = await self.worker.do("poll", lambda: self.client.poll(limit), positions=at, limit=limit, **value)
         self.positions.note_seen(polled)
         return polled
