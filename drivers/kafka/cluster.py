@@ -19,6 +19,8 @@ FIRST_CONTROLLER = 1_000
 CLUSTER_ID = "c3Rvcm1wcm9vZi1rYWZrYQ"
 #: A follower that has not caught up for so long does not count as in sync any more.
 LAG_S = 3.0
+#: How long a member of a group may be silent.
+SESSION_S = 6.0
 #: JVMs that start while others do, on two cores.
 BEGIN_S = 120.0
 ORDERLY_S = 20.0
@@ -28,9 +30,15 @@ _USUAL: Mapping[str, object] = {
     "controller.quorum.election.timeout.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
     "replica.lag.time.max.ms": round(LAG_S * 1e3),
+    "replica.fetch.wait.max.ms": 200,  # so late, too, a follower hears what readers may be given
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.session.timeout.ms": round(SESSION_S * 1e3),
+    "group.consumer.min.session.timeout.ms": round(SESSION_S * 1e3),
+    "group.consumer.heartbeat.interval.ms": 1_000,
+    "group.consumer.min.heartbeat.interval.ms": 1_000,
     "controlled.shutdown.max.retries": 1,
     "log.cleaner.dedupe.buffer.size": 4_194_304,
     "num.network.threads": 2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from chaos.driver import Dials, Disconnected
@@ -29,13 +29,22 @@ class Connections:
         self._idle: dict[str, Stream] = {}
 
     async def ask(
-        self, node: str, request: str, values: Mapping[str, Any], sure: Collection[int], timeout_s: float | None = None
+        self,
+        node: str,
+        request: str,
+        values: Mapping[str, Any],
+        sure: Collection[int],
+        timeout_s: float | None = None,
+        parts: int = 1,
     ) -> Any:
-        """Send a request about one thing and return what the answer says of that. Raises :class:`Failed` when it surely
-        never left, or the answer has one of the errors ``sure``, and :class:`Unknown` for all other trouble."""
+        """Send a request about so many things and return what the answer says of the first. Raises :class:`Failed` when
+        it surely never left, or has one of the errors ``sure`` for all, and :class:`Unknown` for all other trouble."""
         answer = await self.exchange(node, request, values, timeout_s or REQUEST_S)
         try:
-            return _part(node, request, answer)
+            found = _parts(node, request, answer)
+            if len(found) != parts:
+                raise ValueError(f"an answer of {len(found)} parts instead of {parts}")
+            return found[0]
         except ValueError as error:
             raise Unknown(f"{request}: {error}", Answer(node=node)) from error
         except Unknown as error:
@@ -82,16 +91,24 @@ class Connections:
         self._idle.clear()
 
 
-def _part(node: str, request: str, answer: Any) -> Any:
-    """Return the one part of an answer to a question about one thing. Raises ``ValueError`` where there is another
-    number of them, and :class:`Unknown` for an error, of the part or of all."""
+def _parts(node: str, request: str, answer: Any) -> Sequence[Any]:
+    """Return the parts of an answer, one for each thing that was asked about. Raises :class:`Unknown` for an error, of
+    all or of each part, and ``ValueError`` if only some have it."""
+    found = [answer]
     for name in (*wire.REQUESTS[request][1], ""):
-        if code := int(getattr(answer, "error_code", 0)):
-            text = getattr(answer, "error_message", None) or answer.error_code.name
-            raise Unknown(f"{request}: {code} {text}", Answer(node=node, value={ERROR: code}))
-        if name:
-            (answer,) = getattr(answer, name)
-    return answer
+        codes = {_code(one): one for one in found}
+        if len(codes) > 1:
+            raise ValueError(f"errors {sorted(map(int, codes))}")
+        for code, one in codes.items():
+            if code:
+                text = getattr(one, "error_message", None) or code.name
+                raise Unknown(f"{request}: {int(code)} {text}", Answer(node=node, value={ERROR: int(code)}))
+        found = [part for one in found for part in getattr(one, name)] if name else found
+    return found
+
+
+def _code(part: Any) -> Any:
+    return getattr(part, "error_code", 0) or getattr(part, "partition_error_code", 0)
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from chaos.driver import (
-    Client,
     ClusterSpec,
     ClusterView,
     Dials,
@@ -27,8 +26,11 @@ from drivers.kafka import topology, wire
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster, number_of
 from drivers.kafka.connection import ERROR, Connections
+from drivers.kafka.members import GroupMember
+from drivers.kafka.positions import LogReader
 from drivers.kafka.recipe import RECIPES, recipe
 from drivers.kafka.topology import Known, Partition
+from drivers.kafka.transactions import Transactions
 
 #: Where Kafka keeps the offsets of groups, and the group that has it make that topic.
 OFFSETS, GROUP = "__consumer_offsets", "stormproof"
@@ -141,7 +143,7 @@ class Kafka:
 
     # Clients
 
-    def client(self, network: Network, name: str) -> Client:
+    def client(self, network: Network, name: str) -> QueueClient:
         acks = self.options.acks or str(self.promised.acks)
         return QueueClient(
             cast(Dials, network),
@@ -150,6 +152,16 @@ class Kafka:
             acks=ALL_IN_SYNC if acks == "all" else LEADER_ALONE,
             committed=self.options.isolation == "read_committed",
         )
+
+    def log_reader(self, network: Network, name: str) -> LogReader:
+        return LogReader(self.client(network, name))
+
+    def group_member(self, network: Network, name: str, group: str) -> GroupMember:
+        return GroupMember(self.client(network, name), group, self.queues())
+
+    def transactions(self, network: Network, name: str, *, id: str) -> Transactions:
+        client = QueueClient(cast(Dials, network), name, self.nodes, acks=ALL_IN_SYNC, committed=True)
+        return Transactions(client, id)
 
     def holders(self, queue: QueueRef) -> tuple[str, ...]:
         """Return the replicas of a partition, the preferred leader first; consumers may read from each (KIP-392)."""

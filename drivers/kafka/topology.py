@@ -34,14 +34,16 @@ class Partition:
 Known = Mapping[Key, Partition]
 
 
-async def ask(connections: Connections, cluster: Cluster, node: str, topics: Sequence[str]) -> Known:
+async def ask(
+    connections: Connections, cluster: Cluster, node: str, topics: Sequence[str], timeout_s: float | None = None
+) -> Known:
     """Return what a broker knows of these topics' partitions. Raises :class:`Failed`."""
     asked = {
         "topics": [{"topic_id": None, "name": topic} for topic in topics],
         "allow_auto_topic_creation": False,
         "include_topic_authorized_operations": False,
     }
-    answer = await connections.look(node, "metadata", asked, LOOK_S)
+    answer = await connections.look(node, "metadata", asked, timeout_s)
     return {
         (str(topic.name), one.partition_index): _partition(cluster, one)
         for topic in answer.topics
@@ -63,7 +65,7 @@ async def ask_all(connections: Connections, cluster: Cluster, topics: Sequence[s
 
     async def one(node: str) -> Known | None:
         try:
-            return await ask(connections, cluster, node, topics)
+            return await ask(connections, cluster, node, topics, LOOK_S)
         except Failed:
             return None
 
@@ -104,4 +106,4 @@ async def offset(
     partition = {"partition_index": queue.queue_id, "current_leader_epoch": epoch, "timestamp": which}
     topics = [{"name": queue.topic, "partitions": [partition]}]
     asked = {"replica_id": of, "isolation_level": int(committed), "topics": topics}
-    return int((await connections.look(node, "list_offsets", asked, LOOK_S)).offset)
+    return int((await connections.look(node, "list_offsets", asked)).offset)

@@ -24,12 +24,18 @@ REQUESTS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "list_offsets": (7, ("topics", "partitions")),
     "metadata": (12, ()),
     "find_coordinator": (4, ("coordinators",)),
-    "offset_commit": (8, ("topics", "partitions")),
+    "offset_commit": (9, ("topics", "partitions")),
     "offset_fetch": (8, ("groups", "topics", "partitions")),
     "create_topics": (7, ("topics",)),
     "describe_quorum": (1, ("topics", "partitions")),
     "elect_leaders": (2, ("replica_election_results", "partition_result")),
     "alter_partition_reassignments": (0, ("responses", "partitions")),
+    "init_producer_id": (4, ()),
+    "add_partitions_to_txn": (3, ("results_by_topic_v3_and_below", "results_by_partition")),
+    "add_offsets_to_txn": (3, ()),
+    "txn_offset_commit": (3, ("topics", "partitions")),
+    "end_txn": (3, ()),
+    "consumer_group_heartbeat": (0, ()),
 }
 EXTRA = "the driver kafka speaks Kafka's protocol by kio, which is not installed: pip install 'stormproof[kafka]'"
 #: Bits of a batch's attributes.
@@ -127,16 +133,34 @@ def _parts(hint: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def batch(key: bytes, body: bytes, now_s: float) -> bytes:
-    """Return the records of a send: one message in a batch of its own, of no producer that Kafka numbers."""
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A producer as Kafka numbers it: its id, its epoch, and the number of a batch in its queue; or one that it does
+    not number. ``is_open``: the batch belongs to its transaction."""
+
+    id: int = -1
+    epoch: int = -1
+    sequence: int = -1
+    is_open: bool = False
+
+
+def batch(key: bytes, body: bytes, now_s: float, by: Producer = Producer()) -> bytes:
+    """Return the records of a send: one message in a batch of its own."""
     from kio.records.schema import NewRecordBatch, Record
     from kio.records.writers import write_new_batch
 
     now = datetime.fromtimestamp(now_s, UTC)
     record = Record(attributes=0, timestamp=now, offset=0, key=key, value=body, headers=())
-    nobody = {"producer_id": -1, "producer_epoch": -1, "partition_leader_epoch": -1, "base_sequence": -1}
+    made = NewRecordBatch(
+        producer_id=by.id,
+        producer_epoch=by.epoch,
+        partition_leader_epoch=-1,
+        base_sequence=by.sequence,
+        records=(record,),
+        attributes=_TRANSACTIONAL if by.is_open else 0,
+    )
     buffer = BytesIO()
-    write_new_batch(buffer, NewRecordBatch(records=(record,), attributes=0, **nobody))
+    write_new_batch(buffer, made)
     return buffer.getvalue()
 
 

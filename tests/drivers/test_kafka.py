@@ -270,7 +270,7 @@ def test_markers_and_aborted_messages_are_not_given_and_reading_goes_on_behind_t
     assert [one.offset for one in answer.messages] == [4, 6] and answer.following == 8
     network = serving(fetch=say.fetched(_batches((3, 8, 0x10, b"aborted"), (4, 8, 0x30, ABORT)), aborted=[(3, 8)]))
     answer = run(client(network).pull(QUEUE, 3, limit=9))
-    assert not answer.messages and (answer.following, answer.maximum) == (5, -1)
+    assert not answer.messages and (answer.following, answer.maximum) == (5, 90)
 
 
 def test_a_read_gives_what_was_asked_for_and_names_the_epoch_that_it_asked() -> None:
@@ -280,8 +280,8 @@ def test_a_read_gives_what_was_asked_for_and_names_the_epoch_that_it_asked() -> 
         (5, 5, body_hash(b"m5")),
         (6, 6, body_hash(b"m6")),
     ]
-    assert (answer.epoch, answer.following, answer.minimum, answer.maximum) == (7, 7, 2, -1)
-    asked = network.requests[-1]
+    assert (answer.epoch, answer.following, answer.minimum, answer.maximum) == (7, 7, 2, 90)
+    asked = network.requests[-2]
     assert asked.topics[0].partitions[0].current_leader_epoch == 7 and asked.isolation_level == 1
     assert asked.topics[0].partitions[0].fetch_offset == 5
 
@@ -290,6 +290,15 @@ def test_only_the_end_that_was_asked_for_by_itself_is_reported() -> None:
     network = serving(fetch=say.fetched())
     answer = run(client(network).pull(QUEUE, 90, limit=2))
     assert (answer.maximum, answer.following) == (90, 90) and network.asked[-1] == ("broker-1", "list_offsets")
+    some = _batches((5, -1, 0, b"m"))
+    network = serving(fetch=say.fetched(some))
+    usual = network.say
+    network.say = lambda node, name, asked: (
+        say.limits(asked, 78) if name == "list_offsets" else usual(node, name, asked)
+    )
+    assert run(client(network).pull(QUEUE, 5, limit=2)).maximum == -1
+    with pytest.raises(Failed, match="list_offsets: 78"):
+        run(client(network).pull(QUEUE, 6, limit=2))
     bounds = run(client(serving()).bounds(QUEUE))
     assert (bounds.minimum, bounds.maximum, bounds.epoch) == (2, 90, 7)
 

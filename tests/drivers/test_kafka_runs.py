@@ -73,4 +73,4 @@ def test_a_short_run_with_a_crash_of_a_leader_is_valid(tmp_path: Path) -> None:
 def test_the_driver_keeps_to_its_contract(version: str, tmp_path: Path) -> None:
     """Leaders hand over, replicas are read one by one, and lost answers are never taken for failures."""
     host = process.create(run_id="check", directory=tmp_path, seed=1)
-    check_driver(create(Options(version=version)), deployment=host, load_s=3.0, ready_s=120.0)
+    check_driver(create(Options(version=version)), deployment=host, load_s=5.0, ready_s=120.0)

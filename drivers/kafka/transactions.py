@@ -1,0 +1,140 @@
+"""A producer with a transactional id, in the requests that Kafka has had since 0.11 and still takes.
+
+Kafka counts a producer's batches in each queue, and refuses one that leaves a gap. After a send whose outcome is
+unknown it is also unknown how far it has counted. So the next transaction begins with a new epoch of the same producer,
+in which it counts from 0 again (KIP-360).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from chaos.ops import Answer, Failed, QueueRef, Unknown
+from drivers.kafka import wire
+from drivers.kafka.client import NOT_APPENDED, NOT_COMMITTED, TRANSACTION, QueueClient, by_topic
+from drivers.kafka.connection import ERROR
+
+#: So long a transaction may be open before Kafka aborts it.
+OPEN_S = 20.0
+#: A later owner has the id; the errors of older and newer brokers.
+FENCED = frozenset({47, 90})
+#: A request about a transaction with one of these errors surely changed nothing: a coordinator that is loading, a later
+#: owner, no such state, no such producer, a request under way, not allowed.
+UNCHANGED = FENCED | {14, 42, 48, 49, 51, 53}
+#: Besides what holds for all sends: out of order, a later owner, no such state, no such producer.
+NOT_ADDED = NOT_APPENDED | FENCED | {45, 48, 49, 59}
+
+
+class Transactions:
+    """Implements :class:`chaos.log_services.Transactions`. ``_sequences``: how many batches it has sent to each queue
+    in this epoch; ``_added``: the queues and groups in the open transaction; ``_is_counted``: whether it is known what
+    Kafka has counted."""
+
+    def __init__(self, client: QueueClient, id: str) -> None:
+        self._client = client
+        self._id = id
+        self._producer, self._epoch = -1, -1
+        self._sequences: dict[QueueRef, int] = {}
+        self._added: set[object] = set()
+        self._is_counted = True
+
+    async def take_over(self) -> Answer:
+        return await self._initialize(-1, -1)
+
+    async def begin(self) -> Answer:
+        """Begin; nothing is asked for that, but for a new epoch where the last transaction needs one."""
+        if not self._is_counted:
+            try:
+                return await self._initialize(self._producer, self._epoch)
+            except Unknown as error:
+                raise Failed(error.reason, error.answer) from error
+        self._added.clear()
+        return Answer(value={"epoch": self._epoch})
+
+    async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
+        await self._add(queue)
+        sequence = self._sequences.get(queue, 0)
+        self._sequences[queue] = sequence + 1
+        by = wire.Producer(self._producer, self._epoch, sequence, is_open=True)
+        try:
+            records = wire.batch(key.encode(), body, time.time(), by)
+            return await self._client.produce(queue, records, NOT_ADDED, self._id)
+        except (Failed, Unknown) as error:
+            self._is_counted = False
+            raise _told(error) from error
+
+    async def commit_offsets(self, group: str, offsets: Mapping[QueueRef, int]) -> Answer:
+        if group not in self._added:
+            await self._step("add_offsets_to_txn", {**self._mine, "group_id": group})
+            self._added.add(group)
+        node = await self._client.coordinator(group)
+        asked = {**self._mine, "group_id": group, "group_instance_id": None, "topics": by_topic(offsets)}
+        try:
+            sure = NOT_COMMITTED | FENCED | {48, 49}
+            await self._client.connections.ask(node, "txn_offset_commit", asked, sure, parts=len(offsets))
+        except (Failed, Unknown) as error:
+            self._client.forget(group)
+            raise _told(error) from error
+        return Answer(node=node)
+
+    async def end(self, *, commit: bool) -> Answer:
+        """End the transaction; one to which nothing was added has no state that could be ended."""
+        if not self._added:
+            return Answer()
+        return await self._ask("end_txn", {**self._mine, "committed": commit})
+
+    def close(self) -> None:
+        self._client.close()
+
+    @property
+    def _mine(self) -> dict[str, Any]:
+        return {"transactional_id": self._id, "producer_id": self._producer, "producer_epoch": self._epoch}
+
+    async def _initialize(self, producer: int, epoch: int) -> Answer:
+        """Have the coordinator give this producer a new epoch; without a producer, as a new owner of the id."""
+        who = {"transactional_id": self._id, "producer_id": producer, "producer_epoch": epoch}
+        answer = await self._ask("init_producer_id", {**who, "transaction_timeout": wire.milliseconds(OPEN_S)})
+        self._added.clear()
+        self._sequences.clear()
+        self._is_counted = True
+        return answer
+
+    async def _add(self, queue: QueueRef) -> None:
+        """Add a queue to the transaction, before the first message in it."""
+        if queue in self._added:
+            return
+        names = {f"v3_and_below_{name}": value for name, value in self._mine.items()}
+        topics = [{"name": queue.topic, "partitions": [queue.queue_id]}]
+        await self._step("add_partitions_to_txn", {**names, "v3_and_below_topics": topics})
+        self._added.add(queue)
+
+    async def _step(self, request: str, asked: Mapping[str, Any]) -> None:
+        """Do what must come before. Raises :class:`Failed` however it ends otherwise; it may then be there to be
+        ended."""
+        try:
+            await self._ask(request, asked)
+        except Unknown as error:
+            self._added.add(request)
+            raise Failed(error.reason, error.answer) from error
+
+    async def _ask(self, request: str, asked: Mapping[str, Any]) -> Answer:
+        node = await self._client.coordinator(self._id, TRANSACTION)
+        try:
+            found = await self._client.connections.ask(node, request, asked, UNCHANGED)
+        except (Failed, Unknown) as error:
+            self._client.forget(self._id)
+            raise _told(error) from error
+        if request != "init_producer_id":
+            return Answer(node=node)
+        self._producer, self._epoch = found.producer_id, found.producer_epoch
+        return Answer(node=node, value={"epoch": self._epoch})
+
+
+def _told(error: Failed | Unknown) -> Failed | Unknown:
+    """Return an error that says whether a later owner has the id."""
+    answer = error.answer
+    if isinstance(error, Failed) and answer.value.get(ERROR) in FENCED:
+        return Failed(error.reason, Answer(node=answer.node, value={**answer.value, "fenced": True}))
+    return error
