@@ -76,7 +76,7 @@ class Known:
         proof = np.full(len(txn), np.iinfo(np.int64).max)
         np.minimum.at(proof, place[seen >= 0], seen[seen >= 0])
         proof[~among(txn, distinct(of[seen >= 0]))] = -1
-        return cls(*columns, proof=proof[place.reshape(-1)])
+        return cls(*[*columns, proof[place.reshape(-1)]])
 
 
 def committed(reported: Facts) -> Partial:

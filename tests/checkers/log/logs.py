@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from chaos.history.run_meta import RunMeta
+from chaos.judging.divided import shards
 from chaos.judging.engine import judge_rows
-from chaos.judging.plan import WHOLE
+from chaos.judging.plan import WHOLE, plan
 from chaos.judging.registry import Registry
 from chaos.law import RunContext
 from chaos.testing.laws import check_law
-from chaos.verdict import Verdict
+from chaos.verdict import Validity, Verdict
 from checkers.log import Options, create
 from tests.checkers.histories import History, content, m
 
@@ -155,14 +154,33 @@ class Logs(History):
         return self
 
 
+KERNELS = create(Options())
+KNOWN = Registry({("law", number): kernel for number, kernel in enumerate(KERNELS)}, {})
+
+
 def judged(history: Logs, context: RunContext = CONTEXT) -> Verdict:
-    """Return the verdict of the law."""
-    known = Registry({("law", number): kernel for number, kernel in enumerate(create(Options()))}, {})
-    (verdict,) = judge_rows([(WHOLE, history.table())], context, known)
+    """Return the verdict of the law, which is the same in one piece and in as many as there are keys."""
+    table = history.table()
+    (verdict,) = judge_rows([(WHOLE, table)], context, KNOWN)
+    assert judge_rows(shards([table], plan(KNOWN.kernels, context.meta), 1), context, KNOWN) == (verdict,)
     return verdict
 
 
-def check(*, bad: list[tuple[Logs, list[str]]], good: list[Logs], context: RunContext = CONTEXT) -> None:
-    """Hold the law to its contract with these histories."""
-    tables: list[tuple[pa.Table, list[str]]] = [(one.recorded(), names) for one, names in bad]
-    check_law(create(Options()), bad=tables, near_miss=[one.recorded() for one in good], context=context)
+def violations(history: Logs) -> set[str]:
+    """Return the names of what is found, but for what is allowed."""
+    return {one.name for one in judged(history).anomalies if not one.lawful}
+
+
+def check(*, bad: list[tuple[Logs, list[str]]], good: list[Logs]) -> None:
+    """Hold the law to what it must find in these histories, and to its contract with the first of either kind."""
+    check_law(
+        KERNELS,
+        bad=[(history.recorded(), names) for history, names in bad[:1]],
+        near_miss=[history.recorded() for history in good[:1]],
+        context=CONTEXT,
+    )
+    for history, names in bad:
+        assert violations(history) == set(names)
+    for history in good:
+        verdict = judged(history)
+        assert verdict.validity is Validity.VALID, verdict
