@@ -1,0 +1,205 @@
+"""Transactions over queues of logs: no cycle of what each of them was given by another one.
+
+A log isolates no writes: messages of transactions stand in a queue in the order in which they came, whatever became of
+their transactions. So two transactions may each stand behind the other one, in two queues; a cycle that needs this is
+counted and allowed. But who reads is given what is committed, and a transaction is committed once. So the cycles that
+are violations are those of what was read alone, and of real time: a transaction comes after each moment of which a
+queue shows that it lies before one of its messages, or before what it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaos.findings import Facts, Findings, decide
+from chaos.kernel import Key, Needs, Reads, Sieve
+from chaos.law import Partial, Promise, RunContext
+from chaos.shard_rows import Rows
+from chaos.verdict import Verdict
+from chaos.workload import Use
+from checkers import _facts as facts
+from checkers._facts.arrays import NEVER, Ints, places_in
+from checkers._facts.reads import own
+from checkers.isolation import queues
+from checkers.isolation.columns import packed, unpacked
+from checkers.isolation.graph import Cycle, Edge, Graph, Kind
+from checkers.isolation.promise import ALLOWED, PROMISE
+
+
+def _in_transactions(rows: Rows) -> Ints:
+    """Return the polls that are steps of transactions. A sieve."""
+    polls = rows.where(kind="op", f="poll")
+    return polls[rows.numbers("txn", polls) >= 0]
+
+
+POLLS = Sieve(rows=(own("op", "poll"),), columns=("type", "op", "value"), keep=_in_transactions, streamed=True)
+NEEDS = Needs(
+    part="transactions over queues",
+    key=Key.RUN,
+    rows=(own("op", "txn"), Reads(kind="op", f=("poll",), sieve=POLLS)),
+    columns=("time_ns", "op", "type", "process", "value"),
+    uses=(Use.TRANSACTIONS,),
+    joins=queues.PART,
+)
+COMMITTED = ("transactions", "no transaction was committed")
+SEEN = ("given", "nobody was given what a transaction had sent")
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    promise: Promise = PROMISE
+    needs: Needs = NEEDS
+
+    def examine(self, rows: Rows, context: RunContext) -> Partial:
+        found = Findings(PROMISE)
+        found.not_owed("" if Use.TRANSACTIONS in context.uses else queues.UNUSED)
+        calls = facts.calls(rows, "txn")
+        number = rows.numbers("txn", calls.invoke)
+        mine = np.flatnonzero(~calls.failed & (number >= 0))
+        found.count("transactions", int(calls.ok.sum()))
+        process = rows.column("process")[calls.invoke[mine]]
+        found.fact(**packed(txn=number[mine], began=calls.began[mine], ended=calls.ended[mine], process=process))
+        polls = facts.calls(rows, "poll")
+        of = rows.numbers("txn", polls.invoke)
+        step = polls.ok & (of >= 0)
+        found.fact(**packed(poll=polls.began[step], of=of[step]))
+        return found.partial()
+
+    def judge(self, partial: Partial, context: RunContext) -> Verdict:
+        found = Findings(PROMISE)
+        known = Known.of(partial.facts)
+        found.count(SEEN[0], len(known.writer))
+        found.count("transaction_edges", len(known.edges[0]))
+        _judge(found, known)
+        whole = Partial(counts=partial.counts, gaps=partial.gaps, not_owed=partial.not_owed).merge(found.partial())
+        return decide(PROMISE, whole, needs=[COMMITTED, SEEN] if len(known.sent) else [COMMITTED])
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the transactions that may have been committed, each by its place in ``txn``, which ascends.
+
+    What was given of a transaction to whom: the place of the ``writer``, that of the ``reader`` (-1: no transaction),
+    the operation ``op``, when it had ``read`` it, and where it stands. What a transaction ``sent``, by queue and
+    offset. It has happened ``by`` a moment, at which it had ended, or somebody had been given of it; and only ``after``
+    one, at which it began, or a send that stands before one of its messages, or before what it was given."""
+
+    txn: Ints
+    began: Ints
+    ended: Ints
+    process: Ints
+    by: Ints
+    after: Ints
+    writer: Ints
+    reader: Ints
+    op: Ints
+    read: Ints
+    at: tuple[Ints, Ints]
+    sent: Ints
+    sent_at: tuple[Ints, Ints]
+
+    @classmethod
+    def of(cls, given: Facts) -> Known:
+        txn, began, ended, process = unpacked(given, "txn", "began", "ended", "process")
+        order = np.argsort(txn, kind="stable")
+        txn, began, ended, process = (column[order] for column in (txn, began, ended, process))
+        sent, *places, behind = unpacked(given, "sent", "queue", "offset", "behind")
+        sent, behind, *places = _placed(txn, sent, behind, *places)
+        after = began.copy()
+        np.maximum.at(after, sent, behind)
+        writer, op, read, queue, offset, behind = unpacked(given, "writer", "op", "ended", "queue", "offset", "behind")
+        poll, of = unpacked(given, "poll", "of")
+        order = np.argsort(poll, kind="stable")
+        step, is_step = places_in(poll[order], op)
+        reader, is_known = places_in(txn, np.where(is_step, np.append(of[order], -1)[step], -1))
+        np.maximum.at(after, reader[is_known], behind[is_known])
+        reader = np.where(is_known, reader, -1)
+        writer, reader, op, read, queue, offset = _placed(txn, writer, reader, op, read, queue, offset)
+        by = ended.copy()
+        np.minimum.at(by, writer, read)
+        at, sent_at = (queue, offset), (places[0], places[1])
+        return cls(txn, began, ended, process, by, after, writer, reader, op, read, at, sent, sent_at)
+
+    @property
+    def edges(self) -> tuple[Ints, Ints, Ints]:
+        """Return who was read by which other transaction, and the number of the read."""
+        mine = np.flatnonzero((self.reader >= 0) & (self.reader != self.writer))
+        return self.writer[mine], self.reader[mine], mine
+
+    @property
+    def overwrites(self) -> tuple[Ints, Ints, Ints]:
+        """Return which transaction stands directly before which other one, and the number of the message behind."""
+        queue = self.sent_at[0]
+        mine = np.flatnonzero((queue[1:] == queue[:-1]) & (self.sent[1:] != self.sent[:-1]))
+        return self.sent[mine], self.sent[mine + 1], mine + 1
+
+
+def _placed(txn: Ints, of: Ints, *columns: Ints) -> tuple[Ints, ...]:
+    """Return the place of each transaction that is known, and these columns of them."""
+    place, known = places_in(txn, of)
+    return place[known], *(column[known] for column in columns)
+
+
+def _judge(found: Findings, known: Known) -> None:
+    wrong = np.zeros(len(known.txn), dtype=np.bool_)
+    for one in np.flatnonzero(known.by < known.after).tolist():
+        wrong[one] = True
+        _report_late(found, known, one)
+    source, target, label = known.edges
+    wr = np.full(len(source), Kind.WR, np.int8)
+    after = np.minimum(known.after, known.by)  # of those that are reported, as if they were in time
+    for cycle in Graph(after, known.by, known.process, source, target, wr, label).cycles():
+        wrong[[*cycle.nodes]] = True
+        found.add(cycle.name, f"{cycle.name}: {_said(known, cycle)}", *_rows(known, cycle))
+    over = known.overwrites
+    kind = np.append(wr, np.full(len(over[0]), Kind.WW, np.int8))
+    columns = [np.append(one, other) for one, other in zip((source, target, label), over, strict=True)]
+    whole = Graph(known.began, known.ended, known.process, columns[0], columns[1], kind, columns[2])
+    for cycle in whole.cycles():
+        if not wrong[[*cycle.nodes]].any():
+            found.count(f"allowed_{cycle.name}", 1)
+            found.add(ALLOWED, f"{cycle.name}: {_said(known, cycle)}", *_rows(known, cycle))
+
+
+def _report_late(found: Findings, known: Known, one: int) -> None:
+    """Report a transaction that had happened before something that it comes after."""
+    by, after, txn = int(known.by[one]), int(known.after[one]), int(known.txn[one])
+    was_read = by < known.ended[one]
+    name = "G1c-realtime" if was_read else "G0-realtime"
+    what = "of which somebody had been given a message" if was_read else "which had ended"
+    found.add(
+        name,
+        f"{name}: transaction {txn}, {what} by row {by}, comes after the send that began in row {after}: it stands "
+        "behind that in a queue, or was given what does.",
+        *sorted({int(known.began[one]), by, after}),
+    )
+
+
+def _said(known: Known, cycle: Cycle) -> str:
+    return "; ".join(_clause(known, edge) for edge in cycle.edges) + "."
+
+
+def _clause(known: Known, edge: Edge) -> str:
+    one, two = int(known.txn[edge.source]), int(known.txn[edge.target])
+    if edge.kind is Kind.PROCESS:
+        return f"{two} followed {one} in one process"
+    if edge.kind is Kind.REALTIME:
+        by, after = int(known.by[edge.source]), int(known.after[edge.target])
+        return f"transaction {one} had happened by row {by}, before row {after}, after which {two} happened"
+    queue, offset = (int(column[edge.label]) for column in (known.at if edge.kind is Kind.WR else known.sent_at))
+    if edge.kind is Kind.WR:
+        return f"transaction {two} was given what {one} had sent (offset {offset} of queue {queue})"
+    return f"transaction {two} stands directly behind {one} (offset {offset} of queue {queue})"
+
+
+def _rows(known: Known, cycle: Cycle) -> list[int]:
+    """Return the rows that show a cycle, in the order in which they were recorded."""
+    rows = {int(known.began[node]) for node in cycle.nodes}
+    for edge in cycle.edges:
+        if edge.kind is Kind.WR:
+            rows |= {int(known.op[edge.label]), int(known.read[edge.label])}
+        elif edge.kind is Kind.REALTIME:
+            rows |= {int(known.by[edge.source]), int(known.after[edge.target])}
+    return sorted(rows - {NEVER})
