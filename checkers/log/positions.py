@@ -32,16 +32,18 @@ class Readers:
 
     @classmethod
     def of(cls, rows: Rows) -> Readers:
-        """A reader goes on under another number after an operation of unknown outcome, and steps of its transactions
-        have a process each."""
+        """A reader goes on under another number after an operation of unknown outcome, and steps of transactions have a
+        process each, named for that of the transaction."""
         given = rows.memo(Given.of)
         polls = given.only(given.is_poll)
         moves = [np.append(facts.calls(rows, f).invoke, facts.calls(rows, f).done) for f in MOVES]
         at = np.concatenate([polls.at, *moves])
         at = at[at >= 0]
         named = {code: _name(rows.text("process", one)) for code, one in _one_of_each(rows, at)}
-        steps = {_STEP.sub("", named[code]) for code, _ in _one_of_each(rows, polls.at[polls.txn >= 0])}
-        called = {code: stem if (stem := _STEP.sub("", name)) in steps else name for code, name in named.items()}
+        whole, ends = (facts.calls(rows, f).invoke for f in ("txn", "end_txn"))
+        known = {_name(rows.text("process", one)) for _, one in _one_of_each(rows, whole)}
+        known |= {_STEP.sub("", _name(rows.text("process", one))) for _, one in _one_of_each(rows, ends)}
+        called = {code: stem if (stem := _STEP.sub("", name)) in known else name for code, name in named.items()}
         names = tuple(sorted({*called.values()}))
         of_code = {code: names.index(name) for code, name in called.items()}
         joins = facts.calls(rows, "join").invoke
