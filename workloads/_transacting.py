@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from chaos.log_services import Transactions
@@ -50,3 +51,15 @@ class Owner:
             return ended
         await self._load.sleep(RETRY_S)
         return await self.end(txn, commit=commit, attempts=attempts - 1)
+
+
+async def close_all(load: Load, ids: Sequence[str], seconds: float) -> None:
+    """Take all these ids over, so that no transaction of theirs stays open."""
+
+    async def close(id: str) -> None:
+        name = f"{id}-last"
+        owner = Owner(load, name, id, TransactionWorker(load, name))
+        await owner.take_over_within(seconds)
+        owner.client.close()
+
+    await load.gather(*(close(id) for id in ids))

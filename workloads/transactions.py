@@ -15,7 +15,7 @@ from chaos.workload import Load, Use, next_message
 from workloads._drain import IDLE_S, drain
 from workloads._logs import Reading
 from workloads._producers import body_of, produce
-from workloads._transacting import Owner
+from workloads._transacting import Owner, close_all
 
 GROUP = "transactions"
 READ_LIMIT = 32
@@ -87,7 +87,7 @@ class TransactionLoad:
 
     async def drain(self, load: Load) -> None:
         """Take all ids over, so that no transaction stays open, and read each queue to its end."""
-        await load.gather(*(self._end(load, number) for number in range(self.options.transactors)))
+        await close_all(load, [_name(number) for number in range(self.options.transactors)], self.options.drain_s)
         name, drain_s = "transactions-drain", self.options.drain_s
         queues = load.queues
         await load.gather(*(drain(load, queue, f"{name}-{queue.index}", "transactions", drain_s) for queue in queues))
@@ -100,12 +100,6 @@ class TransactionLoad:
                 await transactor.transact()
         finally:
             transactor.close()
-
-    async def _end(self, load: Load, number: int) -> None:
-        name = f"{_name(number)}-last"
-        owner = Owner(load, name, _name(number), TransactionWorker(load, name))
-        await owner.take_over_within(self.options.drain_s)
-        owner.client.close()
 
 
 def _name(number: int) -> str:

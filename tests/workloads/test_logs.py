@@ -12,9 +12,10 @@ from chaos.driver import Network
 from chaos.ops import Answer, QueueRef, Unknown
 from chaos.testing.workloads import check_workload
 from chaos.verdict import Validity
+from chaos.workload import Load, Use
 from tests.drivers.toy_logs import QUEUES, ToyLogs, ToyProducer
 from tests.workloads.played import Played, judged
-from workloads import group, log, transactions
+from workloads import group, list_append, log, transactions
 
 #: What existing promises say of a run of each of them.
 KEPT = ("durability", "no-rollback", "order", "consumers", "progress", "availability")
@@ -241,3 +242,76 @@ def test_an_end_is_asked_for_again_where_it_is_unknown() -> None:
 def test_broken_transactions_break_promises_that_all_messages_have(bug: str, promise: str, violation: str) -> None:
     played = judged(ToyLogs(bug), transactions.create(transactions.Options()))
     assert violation in played.violations[promise]
+
+
+# Lists
+
+
+@pytest.fixture(scope="module")
+def appended() -> Played:
+    return judged(ToyLogs(), list_append.create(list_append.Options(aborts=0.2)))
+
+
+def lists(played: Played) -> dict[int, list[int]]:
+    """What each queue held in the end of what was appended."""
+    sent = {row["message"] for row in played.rows("send") if "txn" in row["value"]}
+    drained = [row for row in played.rows("delivered") if row["process"].startswith("list-drain-")]
+    drained = [row for row in drained if row["message"] in sent]
+    found: dict[int, list[int]] = {}
+    for row in sorted(drained, key=lambda row: (row["queue"], row["offset"])):
+        found.setdefault(row["queue"], []).append(row["message"] & list_append.LAST)
+    return found
+
+
+def test_each_list_that_was_read_is_a_beginning_of_the_last_one(appended: Played) -> None:
+    assert_kept(appended, but=JUMPS)
+    last = lists(appended)
+    reads = [step for row in appended.rows("txn", "ok") for step in row["value"]["micro"] if step[0] == "r"]
+    assert any(values for _, _, values in reads)
+    assert all(values == last[key][: len(values)] for _, key, values in reads)
+
+
+def test_lists_hold_what_was_appended_in_committed_transactions(appended: Played) -> None:
+    steps = {
+        type: {(key, value) for row in appended.rows("txn", type) for what, key, value in row["value"]["micro"]
+               if what == "append"}
+        for type in ("ok", "fail")
+    }  # fmt: skip
+    assert {(key, value) for key, values in lists(appended).items() for value in values} == steps["ok"]
+    assert steps["fail"]
+
+
+def test_a_transaction_is_planned_when_it_begins(appended: Played) -> None:
+    begun = {row["index"]: row["value"]["micro"] for row in appended.rows("txn", "invoke")}
+    for row in appended.rows("txn", "ok"):
+        planned = begun[row["op"]]
+        assert [step[:2] for step in planned] == [step[:2] for step in row["value"]["micro"]]
+        assert all((value is None) == (what == "r") for what, _, value in planned)
+
+
+def test_messages_of_other_workloads_are_in_no_list() -> None:
+    class Both:
+        uses = (Use.QUEUES, Use.TRANSACTIONS)
+
+        def __init__(self) -> None:
+            self.all = [list_append.create(list_append.Options()), log.create(log.Options(rate_per_s=20.0))]
+
+        async def run(self, load: Load) -> None:
+            await load.gather(*(one.run(load) for one in self.all))
+
+        async def drain(self, load: Load) -> None:
+            await load.gather(*(one.drain(load) for one in self.all))
+
+    played = judged(ToyLogs(), Both(), seconds=5.0)
+    assert_kept(played, but=JUMPS)
+    mine = {
+        tuple(step[1:]) for row in played.rows("txn", "ok") for step in row["value"]["micro"] if step[0] == "append"
+    }
+    reads = [step for row in played.rows("txn", "ok") for step in row["value"]["micro"] if step[0] == "r"]
+    assert {(key, value) for _, key, values in reads for value in values} <= mine
+    assert [row for row in played.rows("send", "ok") if "txn" not in row["value"]]
+
+
+def test_lists_go_on_after_a_node_hung() -> None:
+    report = check_workload(list_append, ToyLogs)
+    assert report.ended["txn", "ok"] and any(how == "info" for _, how in report.ended)

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from chaos.driver import Driver, Network
+from chaos.experiment.capabilities import can
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.plugins import PluginKind, load, names
+from chaos.plugins import PluginKind, load, names, options_class
 from chaos.testing import check_workload
 from chaos.workload import Load, Worker, body_hash, next_message
 from drivers.reference.driver import Options as System
 from drivers.reference.driver import ReferenceWithMetadata
+from tests.drivers.toy_logs import ToyLogs
 from tests.workloads.test_lease_lock import FakeLocks, Lender
 
 READS = {"reads_only": True}
@@ -42,9 +44,16 @@ def cluster() -> Driver:
     return Lending(System(queues=2, controllers=1, metadata=True))
 
 
+def system_for(workload: ModuleType) -> Callable[[], Driver]:
+    """Return what makes a system with all that the workload needs."""
+    needs = getattr(workload.create(options_class(workload)()), "needs", ())
+    return cluster if all(can(Lending, need) for need in needs) else ToyLogs
+
+
 @pytest.mark.parametrize("name", sorted({*names(PluginKind.WORKLOAD)} - ELSEWHERE))
 def test_every_shipped_workload_keeps_its_promises(name: str) -> None:
-    report = check_workload(load(PluginKind.WORKLOAD, name), cluster, **HOW.get(name, {}))
+    workload = load(PluginKind.WORKLOAD, name)
+    report = check_workload(workload, system_for(workload), **HOW.get(name, {}))
     assert any(outcome == "ok" for _, outcome in report.ended)
 
 
