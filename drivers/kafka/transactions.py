@@ -7,6 +7,7 @@ in which it counts from 0 again (KIP-360).
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +21,11 @@ from drivers.kafka.connection import ERROR
 OPEN_S = 20.0
 #: A later owner has the id; the errors of older and newer brokers.
 FENCED = frozenset({47, 90})
+#: The end of the transaction before is not written everywhere yet; so long and so often it is waited for.
+UNDER_WAY, PATIENCE_S, PAUSE_S = 51, 2.0, 0.05
 #: A request about a transaction with one of these errors surely changed nothing: a coordinator that is loading, a later
 #: owner, no such state, no such producer, a request under way, not allowed.
-UNCHANGED = FENCED | {14, 42, 48, 49, 51, 53}
+UNCHANGED = FENCED | {14, 42, 48, 49, UNDER_WAY, 53}
 #: Besides what holds for all sends: out of order, a later owner, no such state, no such producer.
 NOT_ADDED = NOT_APPENDED | FENCED | {45, 48, 49, 59}
 
@@ -41,16 +44,13 @@ class Transactions:
         self._is_counted = True
 
     async def take_over(self) -> Answer:
-        return await self._initialize(-1, -1)
+        return await self._ask("init_producer_id", self._initial(-1, -1))
 
     async def begin(self) -> Answer:
-        """Begin; nothing is asked for that, but for a new epoch where the last transaction needs one."""
-        if not self._is_counted:
-            try:
-                return await self._initialize(self._producer, self._epoch)
-            except Unknown as error:
-                raise Failed(error.reason, error.answer) from error
-        self._added.clear()
+        """Begin. Nothing is asked for that, but for a new epoch where it is unknown what Kafka has counted, or how the
+        last transaction ended: what is still open would go on as part of this one."""
+        if self._added or not self._is_counted:
+            await self._step("init_producer_id", self._initial(self._producer, self._epoch))
         return Answer(value={"epoch": self._epoch})
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
@@ -83,7 +83,9 @@ class Transactions:
         """End the transaction; one to which nothing was added has no state that could be ended."""
         if not self._added:
             return Answer()
-        return await self._ask("end_txn", {**self._mine, "committed": commit})
+        answer = await self._ask("end_txn", {**self._mine, "committed": commit})
+        self._added.clear()
+        return answer
 
     def close(self) -> None:
         self._client.close()
@@ -92,14 +94,10 @@ class Transactions:
     def _mine(self) -> dict[str, Any]:
         return {"transactional_id": self._id, "producer_id": self._producer, "producer_epoch": self._epoch}
 
-    async def _initialize(self, producer: int, epoch: int) -> Answer:
-        """Have the coordinator give this producer a new epoch; without a producer, as a new owner of the id."""
+    def _initial(self, producer: int, epoch: int) -> Mapping[str, Any]:
+        """Return a request for a new epoch of this producer; without one, for a new owner of the id."""
         who = {"transactional_id": self._id, "producer_id": producer, "producer_epoch": epoch}
-        answer = await self._ask("init_producer_id", {**who, "transaction_timeout": wire.milliseconds(OPEN_S)})
-        self._added.clear()
-        self._sequences.clear()
-        self._is_counted = True
-        return answer
+        return {**who, "transaction_timeout": wire.milliseconds(OPEN_S)}
 
     async def _add(self, queue: QueueRef) -> None:
         """Add a queue to the transaction, before the first message in it."""
@@ -111,13 +109,20 @@ class Transactions:
         self._added.add(queue)
 
     async def _step(self, request: str, asked: Mapping[str, Any]) -> None:
-        """Do what must come before. Raises :class:`Failed` however it ends otherwise; it may then be there to be
-        ended."""
-        try:
-            await self._ask(request, asked)
-        except Unknown as error:
-            self._added.add(request)
-            raise Failed(error.reason, error.answer) from error
+        """Do what must come before, as soon as Kafka has done with the transaction before. Raises :class:`Failed`
+        however it ends otherwise; it may then be there to be ended."""
+        last_s = asyncio.get_running_loop().time() + PATIENCE_S
+        while True:
+            try:
+                await self._ask(request, asked)
+                return
+            except Unknown as error:
+                self._added.add(request)
+                raise Failed(error.reason, error.answer) from error
+            except Failed as error:
+                if error.answer.value.get(ERROR) != UNDER_WAY or asyncio.get_running_loop().time() >= last_s:
+                    raise
+            await asyncio.sleep(PAUSE_S)
 
     async def _ask(self, request: str, asked: Mapping[str, Any]) -> Answer:
         node = await self._client.coordinator(self._id, TRANSACTION)
@@ -129,6 +134,9 @@ class Transactions:
         if request != "init_producer_id":
             return Answer(node=node)
         self._producer, self._epoch = found.producer_id, found.producer_epoch
+        self._added.clear()
+        self._sequences.clear()
+        self._is_counted = True
         return Answer(node=node, value={"epoch": self._epoch})
 
 
