@@ -12,7 +12,7 @@ import numpy as np
 
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
-from checkers._facts.arrays import Flags, Ints
+from checkers._facts.arrays import Flags, Ints, first_in
 from checkers.log.rows import Given
 
 #: What sends readers elsewhere.
@@ -51,8 +51,10 @@ class Readers:
 
     def at(self, rows: Rows, at: Ints) -> Ints:
         """Return the reader of each of these rows."""
-        codes, place = np.unique(rows.column("process")[at], return_inverse=True)
-        return np.array([self.of_code.get(code, -1) for code in codes.tolist()], dtype=np.int64)[place.reshape(-1)]
+        table = np.full(max(self.of_code, default=-1) + 2, -1, dtype=np.int64)
+        table[[*self.of_code]] = [*self.of_code.values()]
+        found: Ints = table[np.minimum(rows.column("process")[at], len(table) - 1)]
+        return found
 
     def are_members(self, reader: Ints) -> Flags:
         """Return which of these are members of groups."""
@@ -64,8 +66,9 @@ def _name(process: str) -> str:
 
 
 def _one_of_each(rows: Rows, at: Ints) -> Iterator[tuple[int, int]]:
-    codes, first = np.unique(rows.column("process")[at], return_index=True)
-    yield from zip(codes.tolist(), at[first].tolist(), strict=True)
+    code = rows.column("process")[at]
+    first = first_in(code, int(code.max(initial=-1)) + 1, at)
+    yield from ((code, int(first[code])) for code in np.flatnonzero(first >= 0).tolist())
 
 
 @dataclass(frozen=True, slots=True)
