@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from chaos.driver import Disconnected
 from drivers.kafka import wire
@@ -169,3 +170,31 @@ def _code(number: int) -> Any:
     from kio.schema.errors import ErrorCode
 
     return ErrorCode(number)
+
+
+def initialized(epoch: int = 3, code: int = 0) -> Mapping[str, Any]:
+    """Return the epoch of a producer."""
+    return {"error_code": _code(code), "producer_id": 50, "producer_epoch": epoch}
+
+
+def added(code: int = 0) -> Mapping[str, Any]:
+    """Return that a queue belongs to a transaction."""
+    part = {"partition_index": 0, "partition_error_code": _code(code)}
+    return {"results_by_topic_v3_and_below": [{"name": "storm", "results_by_partition": [part]}]}
+
+
+def done(code: int = 0) -> Mapping[str, Any]:
+    """Return an answer that has nothing but an error."""
+    return {"error_code": _code(code)}
+
+
+def beaten(epoch: int, *partitions: int, code: int = 0, changes: bool = True) -> Mapping[str, Any]:
+    """Return the answer to a member's heartbeat, with the partitions that it may have."""
+    given = [{"topic_id": UUID(int=7), "partitions": list(partitions)}] if partitions else []
+    return {
+        "error_code": _code(code),
+        "member_id": "member-1",
+        "member_epoch": epoch,
+        "heartbeat_interval": wire.milliseconds(1),
+        **({"assignment": {"topic_partitions": given}} if changes else {}),
+    }
