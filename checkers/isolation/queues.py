@@ -21,7 +21,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import losses, reads
-from checkers._facts.arrays import Ints, first_in, groups, message_slots, slots
+from checkers._facts.arrays import Ints, first_in, groups, message_slots, slots, stable_order
 from checkers._facts.reads import own
 from checkers.isolation.columns import packed
 from checkers.isolation.promise import PROMISE
@@ -188,14 +188,12 @@ def _for_transactions(rows: Rows, found: Findings, log: Log, read: _Reads, *, or
     if ordered and len(mine):
         columns = {"queue": log.queue[mine], "offset": log.offset[mine], "behind": log.behind[mine]}
         found.fact(**packed(sent=txn[log.send[mine]], **columns))
-    writer = txn[read.send]
-    order = np.lexsort((-read.behind, read.op, writer))
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (writer[order[1:]] != writer[order[:-1]]) | (read.op[order[1:]] != read.op[order[:-1]])
-    first = order[new]
-    found.count("reads_of_transactions", int((writer[first] >= 0).sum()))
+    good = np.flatnonzero(read.ended >= read.behind)  # what is reported already shows nothing more
+    good = good[stable_order(-read.behind[good])]
+    order, firsts = groups(read.queue[good], txn[read.send[good]], read.op[good])
+    first = good[order[firsts]]
     columns = {name: getattr(read, name)[first] for name in ("op", "ended", "queue", "offset", "behind")}
-    found.fact(**packed(writer=writer[first], **columns))
+    found.fact(**packed(writer=txn[read.send[first]], **columns))
 
 
 def _same_process(rows: Rows, one: int, two: int) -> bool:

@@ -9,6 +9,7 @@ queue shows that it lies before one of its messages, or before what it was given
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts.arrays import NEVER, Ints, places_in
+from checkers._facts.arrays import NEVER, Ints, groups, places_in
 from checkers._facts.reads import own
 from checkers.isolation import queues
 from checkers.isolation.columns import packed, unpacked
@@ -38,7 +39,7 @@ POLLS = Sieve(rows=(own("op", "poll"),), columns=("type", "op", "value"), keep=_
 NEEDS = Needs(
     part="transactions over queues",
     key=Key.RUN,
-    rows=(own("op", "txn"), Reads(kind="op", f=("poll",), sieve=POLLS)),
+    rows=(own("op", "txn", "end_txn"), Reads(kind="op", f=("poll",), sieve=POLLS)),
     columns=("time_ns", "op", "type", "process", "value"),
     uses=(Use.TRANSACTIONS,),
     joins=queues.PART,
@@ -54,13 +55,17 @@ class Transactions:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        found.not_owed("" if Use.TRANSACTIONS in context.uses else queues.UNUSED)
+        if Use.TRANSACTIONS not in context.uses:
+            found.not_owed(f"no workload uses {Use.TRANSACTIONS}")
+            return found.partial()
         calls = facts.calls(rows, "txn")
         number = rows.numbers("txn", calls.invoke)
         mine = np.flatnonzero(~calls.failed & (number >= 0))
         found.count("transactions", int(calls.ok.sum()))
-        process = rows.column("process")[calls.invoke[mine]]
-        found.fact(**packed(txn=number[mine], began=calls.began[mine], ended=calls.ended[mine], process=process))
+        _, first, code = np.unique(rows.column("process")[calls.invoke[mine]], return_index=True, return_inverse=True)
+        columns = {"began": calls.began[mine], "ended": calls.ended[mine], "process": first[code]}
+        found.fact(**packed(txn=number[mine], **columns))
+        found.fact(**packed(**_commits(rows)))
         polls = facts.calls(rows, "poll")
         of = rows.numbers("txn", polls.invoke)
         step = polls.ok & (of >= 0)
@@ -70,11 +75,21 @@ class Transactions:
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         found = Findings(PROMISE)
         known = Known.of(partial.facts)
-        found.count(SEEN[0], len(known.writer))
-        found.count("transaction_edges", len(known.edges[0]))
-        _judge(found, known)
+        if len(known.txn):
+            found.count(SEEN[0], len(known.writer))
+            found.count("transaction_edges", len(known.edges[0]))
+            _judge(found, known)
         whole = Partial(counts=partial.counts, gaps=partial.gaps, not_owed=partial.not_owed).merge(found.partial())
         return decide(PROMISE, whole, needs=[COMMITTED, SEEN] if len(known.sent) else [COMMITTED])
+
+
+def _commits(rows: Rows) -> Mapping[str, Ints]:
+    """Return of each transaction when its commit was asked for first."""
+    calls = facts.calls(rows, "end_txn")
+    decision, words = rows.labels("decision", calls.invoke)
+    commits = calls.invoke[np.array([word == "commit" for word in words], dtype=np.bool_)[decision]]
+    txn, first = np.unique(rows.numbers("txn", commits), return_index=True)
+    return {"asked": txn, "first": rows.column("index")[commits[first]]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,8 @@ class Known:
     What was given of a transaction to whom: the place of the ``writer``, that of the ``reader`` (-1: no transaction),
     the operation ``op``, when it had ``read`` it, and where it stands. What a transaction ``sent``, by queue and
     offset. It has happened ``by`` a moment, at which it had ended, or somebody had been given of it; and only ``after``
-    one, at which it began, or a send that stands before one of its messages, or before what it was given."""
+    one, at which its commit or what it read was asked for, or a send began that stands before one of its messages, or
+    before what it was given."""
 
     txn: Ints
     began: Ints
@@ -105,16 +121,21 @@ class Known:
         txn, began, ended, process = unpacked(given, "txn", "began", "ended", "process")
         order = np.argsort(txn, kind="stable")
         txn, began, ended, process = (column[order] for column in (txn, began, ended, process))
-        sent, *places, behind = unpacked(given, "sent", "queue", "offset", "behind")
-        sent, behind, *places = _placed(txn, sent, behind, *places)
+        sent, queue, offset, behind = unpacked(given, "sent", "queue", "offset", "behind")
+        order = groups(queue, offset)[0]
+        sent, behind, *places = _placed(txn, *(column[order] for column in (sent, behind, queue, offset)))
+        asked, first = _placed(txn, *unpacked(given, "asked", "first"))
         after = began.copy()
+        after[asked] = first
         np.maximum.at(after, sent, behind)
-        writer, op, read, queue, offset, behind = unpacked(given, "writer", "op", "ended", "queue", "offset", "behind")
+        reads = unpacked(given, "writer", "op", "ended", "queue", "offset", "behind")
+        order = groups(reads[3], reads[0], reads[1])[0]
+        writer, op, read, queue, offset, behind = (column[order] for column in reads)
         poll, of = unpacked(given, "poll", "of")
         order = np.argsort(poll, kind="stable")
         step, is_step = places_in(poll[order], op)
         reader, is_known = places_in(txn, np.where(is_step, np.append(of[order], -1)[step], -1))
-        np.maximum.at(after, reader[is_known], behind[is_known])
+        np.maximum.at(after, reader[is_known], np.maximum(behind, op)[is_known])
         reader = np.where(is_known, reader, -1)
         writer, reader, op, read, queue, offset = _placed(txn, writer, reader, op, read, queue, offset)
         by = ended.copy()
@@ -171,8 +192,8 @@ def _report_late(found: Findings, known: Known, one: int) -> None:
     what = "of which somebody had been given a message" if was_read else "which had ended"
     found.add(
         name,
-        f"{name}: transaction {txn}, {what} by row {by}, comes after the send that began in row {after}: it stands "
-        "behind that in a queue, or was given what does.",
+        f"{name}: transaction {txn}, {what} by row {by}, comes after what began in row {after}: that asks for its "
+        "commit or for what it read, or sends what stands before one of its messages, or before what it was given.",
         *sorted({int(known.began[one]), by, after}),
     )
 

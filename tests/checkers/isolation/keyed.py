@@ -17,7 +17,7 @@ from chaos.testing.laws import history_of
 from chaos.verdict import Verdict
 from checkers.isolation.keys import Keys
 
-CONTEXT = RunContext(run="r", seed=1, meta=RunMeta(uses=("transactions",)))
+CONTEXT = RunContext(run="r", seed=1, meta=RunMeta(uses=frozenset(("transactions",))))
 Steps = Sequence[Sequence[Any]]
 
 
