@@ -1,4 +1,4 @@
-"""Kafka's readers with positions, producers with a transactional id, and members of groups, against scripted brokers."""
+"""Readers with positions, transactions, and members of groups of Kafka's, against scripted brokers."""
 
 from __future__ import annotations
 
