@@ -41,10 +41,12 @@ class ProducerOptions(Protocol):
 Choose = Callable[[Random], tuple[QueueRef, dict[str, object]]]
 
 
-async def produce(load: Load, options: ProducerOptions, number: int, choose: Choose | None = None) -> None:
-    """Be the producer of this number: send to all queues in turn, or as ``choose`` says, evenly spaced; after a long
-    send go on at the same pace, without catching up."""
-    name = f"producer-{number}"
+async def produce(
+    load: Load, options: ProducerOptions, number: int, choose: Choose | None = None, of: str = ""
+) -> None:
+    """Be the producer of this number (of a workload ``of`` a kind): send to all queues in turn, or as ``choose`` says,
+    evenly spaced; after a long send go on at the same pace, without catching up."""
+    name = f"{of}producer-{number}"
     client, worker, rng = load.client(name), Worker(load, name), load.rng(name)
     gap_ns = round(1e9 * options.producers / options.rate_per_s)
     due_ns = load.now_ns() + round(gap_ns * rng.random())

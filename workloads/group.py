@@ -45,10 +45,6 @@ class Options:
     away_s: float = 2.0
     drain_s: float = 45.0
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.leaves + self.crashes <= 1:
-            raise ValueError(f"leaves and crashes: expected shares of 1, got {self.leaves:g} and {self.crashes:g}")
-
 
 @dataclass(slots=True)
 class Group:
@@ -62,9 +58,9 @@ class Group:
         return self.options.rate_per_s
 
     async def run(self, load: Load) -> None:
-        groups = [f"group-{number}" for number in range(self.options.groups)]
+        groups = [f"members-{number}" for number in range(self.options.groups)]
         await load.gather(
-            *(produce(load, self.options, number) for number in range(self.options.producers)),
+            *(produce(load, self.options, number, of="group-") for number in range(self.options.producers)),
             *(self._be_member(load, group, number) for group in groups for number in range(self.options.members)),
         )
 
@@ -76,7 +72,7 @@ class Group:
 
     async def _be_member(self, load: Load, group: str, number: int) -> None:
         """Be one member after another."""
-        name = f"{group}-member-{number}"
+        name = f"{group}-{number}"
         worker, rng = Worker(load, name), load.rng(name)
         while not load.stopping:
             member = _Member(load, worker, name, group)
@@ -100,7 +96,7 @@ class Group:
                     return
                 if what < options.crashes + options.leaves:
                     break
-                await load.sleep(member.session_s * options.pause_sessions * rng.random())
+                await _stand_still(load, member.session_s * options.pause_sessions * rng.random())
             if not await member.consume(options.limit):
                 await load.sleep(min(IDLE_S, member.session_s / BEATS))
         await member.leave()
@@ -175,6 +171,13 @@ class _Member:
     async def leave(self) -> None:
         if self._generation >= 0:
             await self._worker.do("leave", self.client.leave, **self._who)
+
+
+async def _stand_still(load: Load, seconds: float) -> None:
+    """Wait so long, but not beyond the end of the load."""
+    until_ns = load.now_ns() + round(seconds * 1e9)
+    while not load.stopping and (left_ns := until_ns - load.now_ns()) > 0:
+        await load.sleep(min(RETRY_S, left_ns / 1e9))
 
 
 def _queues(answer: Answer) -> list[int]:

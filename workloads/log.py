@@ -57,7 +57,7 @@ class Log:
     async def run(self, load: Load) -> None:
         choose = _by_zipf(load.queues, self.options)
         await load.gather(
-            *(produce(load, self.options, number, choose) for number in range(self.options.producers)),
+            *(produce(load, self.options, number, choose, "log-") for number in range(self.options.producers)),
             *(self._read(load, number) for number in range(self.options.readers)),
         )
 

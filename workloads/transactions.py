@@ -69,7 +69,7 @@ class TransactionLoad:
 
         feeding = range(self.options.producers if inputs else 0)
         await load.gather(
-            *(produce(load, self.options, number, choose) for number in feeding),
+            *(produce(load, self.options, number, choose, "transactions-") for number in feeding),
             *(self._transact(load, number) for number in range(self.options.transactors)),
             *(self._read(load, number) for number in range(self.options.readers)),
         )
