@@ -50,6 +50,7 @@ from chaos.driver import (
     ClusterView,
     Connection,
     DeclaresExposure,
+    DeclaresGaps,
     Dials,
     Disconnected,
     Driver,
@@ -150,6 +151,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Driver",  # what a driver implements
     "Exposure",  # how long a system exposes what it acknowledged, and what readers are given
     "DeclaresExposure",  # the power to say so
+    "DeclaresGaps",  # the power to say that offsets need not follow one another
     "Evidence",  # what a driver can report of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start

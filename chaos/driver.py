@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from chaos.errors import BadInput
+from chaos.frames import Framing
 from chaos.node import Address, Codec, M, Message, NodeSpec
 from chaos.ops import Answer, QueueRef
 
@@ -378,6 +379,26 @@ class DeclaresExposure(Protocol):
 
     def exposure(self) -> Exposure:
         """Return the exposure, which is the same during the whole run."""
+
+
+@runtime_checkable
+class DeclaresGaps(Protocol):
+    """Optional power of a driver whose system leaves out offsets: they ascend, but at some of them readers are given
+    nothing, such as marks of the system's own. Laws then take no offset for a message that nobody sent or read, and no
+    ``maximum`` for a sign that there is something to read. A run whose workloads use transactions has gaps anyway."""
+
+    def offsets_have_gaps(self) -> bool:
+        """Return whether offsets may have gaps, as the system is set up; the same during the whole run."""
+
+
+@runtime_checkable
+class CanFrame(Protocol):
+    """Optional power of a driver: it can tell requests and answers apart in what its clients and nodes send, so that
+    faults hit requests of a kind."""
+
+    def framing(self) -> Framing:
+        """Return who reads the connections of clients, and the kinds of requests. What a client of queues asks is
+        called as its method is where that is one request: ``send``, ``pull``, ``commit``, ``committed``, ``bounds``."""
 
 
 @runtime_checkable

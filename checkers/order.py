@@ -9,14 +9,14 @@ from functools import cache
 import numpy as np
 
 from chaos import operations
-from chaos.findings import Findings, decide
+from chaos.findings import Facts, Findings, decide, joined
 from chaos.kernel import Key, Needs
 from chaos.law import AnomalyKind, Harm, Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import losses, reads
+from checkers._facts import held, losses, reads
 from checkers._facts.arrays import Highest, Ints, only, slots, stable_order
 from checkers._facts.reads import own
 
@@ -63,12 +63,17 @@ PROMISE = Promise(
 STORED = Needs(
     part="what is stored",
     key=Key.OFFSET,
-    rows=(own("op", "send"), reads.FIRST_ACKNOWLEDGED, *losses.TERMS),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "position"),
+    rows=(*held.ROWS, reads.FIRST_ACKNOWLEDGED),
+    columns=held.COLUMNS,
     uses=(Use.QUEUES,),
     on_prefix=True,
 )
-DELIVERED = replace(STORED, part="what is read", key=Key.CALL, rows=(own("op", "pull", "delivered"), reads.RUN))
+DELIVERED = replace(
+    STORED, part="what is read", key=Key.CALL, joins=STORED.part, rows=(own("op", "pull", "delivered"), reads.RUN)
+)
+#: What is noted of a message that came where another offset was ``due``, and offsets may have gaps: of the pull, the
+#: offset that it asked for, and its row.
+_JUMPS = ("queue", "due", "offset", "asked", "message", "call", "row", "since_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was acknowledged later stands behind."""
+    """What was acknowledged later stands behind. Where offsets have gaps, each shard reports where there are messages,
+    for the other kernel."""
 
     promise: Promise = PROMISE
     needs: Needs = STORED
@@ -88,6 +94,8 @@ class Stored:
         found.count("acked", int(rows.memo(facts.sends).ok.sum()))
         if context.strict or not context.unfinished:  # a run that goes on may be cut later
             _sends(rows, context, found)
+        if context.meta.has_gaps and not context.unfinished:
+            held.note_held(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -104,14 +112,15 @@ class Delivered:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        _pulls(rows, found, unfinished=context.unfinished)
+        _pulls(rows, found, unfinished=context.unfinished, gaps=context.meta.has_gaps)
         _limits(rows, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """Leave the judgement to the other kernel, which is never silent, where no message was delivered."""
         needs = [("delivered", "nothing was delivered")] if context.no_queues else []
-        return decide(PROMISE, partial, needs=needs, unless=context.no_queues)
+        merged = partial.merge(_passed_over(partial.facts))
+        return decide(PROMISE, merged, needs=needs, unless=context.no_queues)
 
 
 def _sends(rows: Rows, context: RunContext, found: Findings) -> None:
@@ -167,10 +176,11 @@ def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
     return asked, done, between
 
 
-def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
+def _pulls(rows: Rows, found: Findings, *, unfinished: bool, gaps: bool) -> None:
     """Check that one pull delivers offsets without a step back or a jump, from the one asked for on (or from the
     queue's beginning, if that lies above; it may have risen since the records were read, so that both are allowed). In
-    an ``unfinished`` run the answer that gives the beginning may still come."""
+    an ``unfinished`` run the answer that gives the beginning may still come. Where offsets have ``gaps``, jumps are
+    noted: whether they pass over a message, all shards know together."""
     read, pulls = rows.memo(facts.delivered), rows.memo(facts.pulls)
     known = read.pull >= 0
     if unfinished:
@@ -178,7 +188,7 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     at, pull = only(known, read.at, read.pull)
     order = stable_order(pull)
     at, pull = at[order], pull[order]
-    offset, index = rows.column("offset"), rows.column("index")
+    offset = rows.column("offset")
     found.count("delivered", len(at))
     given, first = offset[at], np.append(0, np.flatnonzero(pull[1:] != pull[:-1]) + 1)[: len(at)]
     asked, done = offset[pulls.invoke[pull[first]]], pulls.done[pull[first]]
@@ -188,24 +198,51 @@ def _pulls(rows: Rows, found: Findings, *, unfinished: bool) -> None:
     expected[first] = np.maximum(asked, minimum)
     differs = given != expected
     differs[first[(asked < 0) | (given[first] == asked)]] = False
-    wrong = np.flatnonzero(differs)
+    at, call, expected = at[differs], pulls.invoke[pull[differs]], expected[differs]
+    queue, message, index = (rows.column(name) for name in ("queue", "message", "index"))
+    columns = (queue[at], expected, offset[at], offset[call], message[at], index[call], index[at])
+    table, nodes = np.stack([*columns, facts.since_load_ns(rows, at)]), [rows.text("node", row) for row in at.tolist()]
+    jumps = gaps & (offset[at] > expected)
+    if jumps.any() and not unfinished:
+        noted = dict(zip(_JUMPS, table[:, jumps].tolist(), strict=True))
+        found.fact(nodes=[nodes[item] for item in np.flatnonzero(jumps).tolist()], **noted)
+    wrong = np.flatnonzero(~jumps)
 
     def report(item: int) -> None:
-        row, call = int(at[item]), int(pulls.invoke[pull[item]])
-        found.add(
-            CONSUMER_REORDER,
-            f"A pull of queue {int(rows.column('queue')[row])} from offset {int(offset[call])} on, answered by "
-            f"{rows.text('node', row) or 'the system'} at {facts.at_s(rows, row)}, delivered offset "
-            f"{int(offset[row])} where {int(expected[item])} was due.",
-            int(index[call]),
-            int(index[row]),
-            queue=int(rows.column("queue")[row]),
-            offset=int(offset[row]),
-            message=int(rows.column("message")[row]),
-        )
+        _report_reordered(found, nodes[item], table[:, item])
 
-    queues, acted_ns = rows.column("queue")[at[wrong]], facts.since_load_ns(rows, at[wrong])
-    found.add_each(CONSUMER_REORDER, wrong, report, queues=queues, acted_ns=acted_ns)
+    found.add_each(CONSUMER_REORDER, wrong, report, queues=table[0, wrong], acted_ns=table[-1, wrong])
+
+
+def _passed_over(reported: Facts) -> Partial:
+    """Find in the facts of all shards the pulls that passed over a message that is there. What is found holds without
+    the other shards."""
+    found = Findings(PROMISE)
+    table = np.stack(joined((fact for fact in reported if "nodes" in fact), *_JUMPS))
+    nodes = [str(node) for fact in reported if "nodes" in fact for node in fact["nodes"]]
+    there = held.first_held(reported, *table[:2])
+    wrong = np.flatnonzero((there >= 0) & (there < table[2]))
+    wrong = wrong[np.argsort(table[_JUMPS.index("row"), wrong])]
+
+    def report(item: int) -> None:
+        _report_reordered(found, nodes[item], table[:, item], f", past offset {int(there[item])}, which is there")
+
+    found.add_each(CONSUMER_REORDER, wrong, report, queues=table[0, wrong], acted_ns=table[-1, wrong])
+    return found.partial()
+
+
+def _report_reordered(found: Findings, node: str, values: Ints, past: str = "") -> None:
+    queue, due, offset, asked, message, call, row, since_ns = values.tolist()
+    found.add(
+        CONSUMER_REORDER,
+        f"A pull of queue {queue} from offset {asked} on, answered by {node or 'the system'} at "
+        f"{facts.in_s(since_ns)}, delivered offset {offset} where {due} was due{past}.",
+        call,
+        row,
+        queue=queue,
+        offset=offset,
+        message=message,
+    )
 
 
 def _limits(rows: Rows, found: Findings) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from chaos import plugins
 from chaos.deployment import Deployment
 from chaos.draws import Draws
-from chaos.driver import DeclaresExposure, Driver, ReportsVersion, evidence_of, promising
+from chaos.driver import DeclaresExposure, DeclaresGaps, Driver, ReportsVersion, evidence_of, promising
 from chaos.errors import ChaosError, MachineError
 from chaos.experiment.demands import demands_of, named
 from chaos.experiment.inventory import Inventory, place
@@ -30,6 +30,7 @@ from chaos.history.background_sealing import sealing_pieces
 from chaos.history.format import FIELD, FORMAT
 from chaos.history.manifest import Manifest
 from chaos.history.recorder import Recorder
+from chaos.history.run_meta import GAPS
 from chaos.history.seal_traces import seal_traces
 from chaos.machines.healing import marks, state
 from chaos.plugins import PluginKind
@@ -308,6 +309,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         **_exposure(driver),
+        **({"offsets": GAPS} if isinstance(driver, DeclaresGaps) and driver.offsets_have_gaps() else {}),
         "tells": sorted(evidence_of(driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted(_names(faults)),

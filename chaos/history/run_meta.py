@@ -24,6 +24,8 @@ STATES = (RUNNING, "finished", "failed", UP)
 PROFILE_FROM = ("driver", "experiment")
 #: How long the system may take, in seconds.
 BOUNDS = ("available_s", "recover_s", "drain_s", "route_s", "collect_s", "upload_s")
+#: What a run says whose driver declares that offsets have gaps.
+GAPS = "gaps"
 #: No bound is longer than a year.
 LONGEST_S = 366 * 24 * 3600.0
 #: Where all rows of a run are of one clock.
@@ -61,7 +63,8 @@ class RunMeta:
       ``profile_line`` of the experiment (0: in none).
     * ``evidence`` is what the driver reports (None: nobody says), ``uses`` what the workloads use.
     * ``loss_window_s``: how long before a crash the system may have acknowledged what it then loses, as its driver
-      declares. ``readers_see_confirmed``: readers are given nothing that may still be rolled back.
+      declares. ``readers_see_confirmed``: readers are given nothing that may still be rolled back. ``declares_gaps``:
+      offsets of a queue need not follow one another.
     * ``faults`` are those that the experiment asks for, ``drawn_faults`` those of them that its seed drew from a swarm,
       ``skipped_faults`` those that its deployment can't do.
     * ``brokers`` is None where nobody lists them. ``decided_by``: which methods of the system's code decide a step.
@@ -97,6 +100,7 @@ class RunMeta:
     evidence: frozenset[str] | None = None
     loss_window_s: float | None = None
     readers_see_confirmed: bool = False
+    declares_gaps: bool = False
     decided_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     drawn_faults: tuple[str, ...] = ()
@@ -132,6 +136,7 @@ class RunMeta:
             queues=tuple(_queue_of(queue) for queue in json.get("queues") or ()),
             nodes=tuple(RunNode(node["name"], node["role"]) for node in json.get("nodes") or ()),
             readers_see_confirmed=json.get("readers_see") == "confirmed",
+            declares_gaps=json.get("offsets") == GAPS,
             ended=None if summary is None else _ended_of(summary),
             **known,
         )
@@ -140,6 +145,12 @@ class RunMeta:
     def promises(self) -> Profile:
         """What the system was configured to promise; the default profile where nobody says."""
         return self.profile or Profile()
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether offsets may stand for nothing that readers are given: the driver declares it, or workloads use
+        transactions, whose marks and aborted messages have offsets."""
+        return self.declares_gaps or Use.TRANSACTIONS in self.uses
 
     @property
     def one_clock(self) -> bool:
@@ -325,7 +336,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
     "profile_from": dict,
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
-    **dict.fromkeys(("readers_see", "started"), str),
+    **dict.fromkeys(("readers_see", "offsets", "started"), str),
     **dict.fromkeys(("trimmed", "no_loss_by_policy"), bool),
 }
 _CHECKS: Mapping[str, Callable[[Any], str]] = {
@@ -341,6 +352,7 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "jitter_s": _duration,
     "loss_window_s": _duration,
     "readers_see": lambda word: "" if word == "confirmed" else f"unknown {word!r:.50}",
+    "offsets": lambda word: "" if word == GAPS else f"unknown {word!r:.50}",
     "queues": _queues,
     "nodes": _nodes,
     "tells": _words_of(Evidence),

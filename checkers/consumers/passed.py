@@ -15,7 +15,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import reads, retention
+from checkers._facts import held, reads, retention
 from checkers._facts.arrays import NEVER, Flags, Ints, pairs_occur, ranges
 from checkers._facts.reads import callers, own
 from checkers.consumers.groups import Calls, Given, Group, are_owned
@@ -31,9 +31,9 @@ NEEDS = Needs(
         own("op", "pull", "delivered", "commit"),
         callers("pull"),
         reads.HIGHEST_COMMITS,
-        *(reads.RUN, *reads.RETENTION),
+        *(reads.RUN, *reads.RETENTION, *held.ROWS),
     ),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
+    columns=(*held.COLUMNS, *reads.RECORDS),
     uses=(Use.QUEUES,),
     lookups=(retention.TRIMMED,),
 )
@@ -42,7 +42,8 @@ NEEDS = Needs(
 @dataclass(frozen=True, slots=True)
 class Passed:
     """Each shard reports what it knows of each group that committed: how far, where it began to read, and which offsets
-    it was given, as ranges. What stands beside in several shards, all of them report alike."""
+    it was given, as ranges; and where offsets have gaps, at which there are messages. What stands beside in several
+    shards, all of them report alike."""
 
     promise: Promise = PROMISE
     needs: Needs = NEEDS
@@ -53,6 +54,8 @@ class Passed:
         commits = commits.only(commits.ok)
         if len(commits.ok):
             found.fact(**{SHOWN: True})
+        if context.meta.has_gaps:
+            held.note_held(rows, context, found)
         if owned := int(are_owned(rows, Calls.of(rows, "pull")).sum()):
             found.count("owned_pulls", owned)
         read_by = pulls.by_group()
@@ -110,11 +113,16 @@ def _blank(rows: Rows, at: Ints, of: Ints) -> tuple[Ints, Ints]:
 def skipped(reported: Facts) -> Partial:
     """Find skipped offsets in the facts of all shards: each offset from a group's first pull up to its highest
     acknowledged commit was delivered to the group, whatever stood there, unless the queue may begin above it. Where
-    nothing says what retention has removed, answers are believed."""
+    nothing says what retention has removed, answers are believed. Where offsets have gaps, each at which there is a
+    message was."""
     found = Findings(PROMISE)
+    gaps = any("held" in fact for fact in reported)
     for group, queues in sorted(by_group(reported).items()):
         for queue, known in sorted(queues.items()):
-            _report_skipped(found, group, queue, known)
+            missing = known.missing
+            if gaps:
+                missing = missing[held.first_held(reported, np.full(len(missing), queue), missing) == missing]
+            _report_skipped(found, group, queue, known, missing)
     return found.partial()
 
 
@@ -188,7 +196,7 @@ def _add(known: dict[int, Known], fact: Mapping[str, Any]) -> None:
         before.blank += blank[blank_of == number].tolist()
 
 
-def _report_skipped(found: Findings, group: str, queue: int, known: Known) -> None:
+def _report_skipped(found: Findings, group: str, queue: int, known: Known, missing: Ints) -> None:
     def report_one(offset: int) -> None:
         found.add(
             SKIPPED,
@@ -199,6 +207,5 @@ def _report_skipped(found: Findings, group: str, queue: int, known: Known) -> No
             offset=offset,
         )
 
-    missing = known.missing
     queues, acted_ns = (np.full(len(missing), one, dtype=np.int64) for one in (queue, known.since_ns))
     found.add_each(SKIPPED, missing, report_one, queues=queues, acted_ns=acted_ns)

@@ -14,7 +14,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import reads
-from checkers._facts.arrays import Ints, distinct, places_in, tops
+from checkers._facts.arrays import Ints, among, distinct, places_in, tops
 from checkers._facts.reads import own
 from checkers.consumers.groups import Calls
 from checkers.consumers.promise import COMMIT_BEYOND_END, PROMISE, SHOWN, decided_together
@@ -24,7 +24,7 @@ NEEDS = Needs(
     key=Key.OFFSET,
     rows=(
         own("op", "send", "pull", "delivered", "bounds", "commit", "committed"),
-        *(reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS),
+        *(reads.RUN, *reads.FINAL_LOGS, *reads.CONFIRMED_APPENDS, reads.beside("op", "drain")),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.QUEUES,),
@@ -46,6 +46,9 @@ class Reached:
         found = Findings(PROMISE)
         known, ends = _ends(rows)
         found.fact(known=known.tolist(), ends=ends.tolist())
+        if context.meta.has_gaps:
+            drains = facts.calls(rows.beside, "drain")
+            found.fact(drained=distinct(rows.column("queue")[drains.invoke[drains.ok]]).tolist())
         for f, how in zip(("commit", "committed"), _HOW, strict=True):
             calls = Calls.of(rows, f)
             for name, places in calls.by_group().items():
@@ -91,11 +94,16 @@ def _note_beyond(rows: Rows, found: Findings, how: str, calls: Calls, known: Int
 
 
 def beyond(reported: Facts) -> Partial:
-    """Find commits beyond the end in the facts of all shards, of groups that committed in the queue."""
+    """Find commits beyond the end in the facts of all shards, of groups that committed in the queue. Where offsets have
+    gaps, groups may commit behind them what nobody was told of, so that only in queues that were read to their end it
+    is known where they end."""
     found = Findings(PROMISE)
+    gaps = any("drained" in fact for fact in reported)
     ends = tops(*joined(reported, "known", "ends"))
     for group in sorted({str(fact["group"]) for fact in reported if "group" in fact}):
         (queues,) = joined((fact for fact in reported if fact.get("group") == group), "committed")
+        if gaps:
+            queues = queues[among(queues, joined(reported, "drained")[0])]
         for how in _HOW:
             columns = joined(
                 (fact for fact in reported if fact.get("beyond") == group and fact["how"] == how), *_COLUMNS

@@ -68,7 +68,7 @@ class Progress:
         final = after_recovery(rows)
         owed = [*service.stretches(rows, context, bound_ns(context), of_reads=True), *final]
         kept = context.profile.acks == "all" and losses.keeps(rows, context, confirmed=False)
-        ends = KnownEnds.of(rows, strict=kept)
+        ends = KnownEnds.of(rows, context, strict=kept)
         floor = _floor(rows, context, pulls)
         unreadable = _readable(rows, found, pulls, ends, floor)
         _next_offset(rows, context, found, pulls, floor, unreadable, kept=kept)
@@ -109,12 +109,15 @@ def _readable(rows: Rows, found: Findings, pulls: Pulls, ends: KnownEnds, floor:
     """Check that an offset that is retained, and below an end of the queue that was known before the read began, is
     answered with its message, or with "later"; return which answers were others. One that names a lower end than was
     known is for the law about rollbacks. A certain replica may be behind, so that what binds it is the end that its own
-    answer names."""
+    answer names. Where offsets have gaps, who is given nothing and sent on is right, unless it passed over a message
+    (:mod:`.held`); and an end that an answer names says nothing of messages."""
     empty = pulls.ok & (pulls.count == 0) & ((pulls.maximum < 0) | (pulls.maximum > pulls.asked))
     illegal = pulls.failed & (pulls.following >= 0) & (pulls.following != pulls.asked)
     illegal &= (pulls.maximum < 0) | (pulls.maximum > pulls.asked)
     before = pulls.asked < ends.before(pulls.queue, pulls.began, pulls.epoch)
-    there = (pulls.by_master & before) | (~pulls.of_master & (pulls.maximum > pulls.asked))
+    named = (pulls.maximum > pulls.asked) & (illegal | (not ends.gaps))
+    empty &= (pulls.following <= pulls.asked) | (not ends.gaps)
+    there = (pulls.by_master & before) | (~pulls.of_master & named)
     wrong = (empty | illegal) & there & (pulls.asked >= floor) & (pulls.demand == "")
 
     def report_one(item: int) -> None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaos.law import RunContext
 from chaos.shard_rows import Rows
+from chaos.workload import Use
 from checkers._facts.arrays import Flags, Highest, Ints, slots, stable_order
 from checkers._facts.clients import calls, delivered, sends
 from checkers._facts.masters import from_masters
@@ -16,9 +18,11 @@ from checkers._facts.masters import from_masters
 class KnownEnds:
     """Ends of queues that masters reported, by the index at which a client knew them: ``end`` of ``queue`` by a master
     of ``epoch``, in the row ``at``. ``strict``: what one master confirmed each later one has, and what is acknowledged
-    is confirmed. Elsewhere an end binds only the master that reported it, and only in that epoch."""
+    is confirmed. Elsewhere an end binds only the master that reported it, and only in that epoch. ``gaps``: an end that
+    an answer names need not have a message below it."""
 
     strict: bool
+    gaps: bool
     known: Ints
     end: Ints
     queue: Ints
@@ -26,11 +30,12 @@ class KnownEnds:
     at: Ints
 
     @classmethod
-    def of(cls, rows: Rows, *, strict: bool) -> KnownEnds:
-        at, end = told_ends(rows, by_sends=strict)
+    def of(cls, rows: Rows, context: RunContext, *, strict: bool) -> KnownEnds:
+        at, end = told_ends(rows, *shown_by(context, sends_show=strict))
         keep = from_masters(rows, at)
         at, end = at[keep], end[keep]
-        return cls(strict, rows.column("index")[at], end, rows.column("queue")[at], rows.column("epoch")[at], at)
+        index, queue, epoch = (rows.column(name)[at] for name in ("index", "queue", "epoch"))
+        return cls(strict, context.meta.has_gaps, index, end, queue, epoch, at)
 
     def before(self, queue: Ints, began: Ints, epoch: Ints) -> Ints:
         """For calls to these queues that began then and were answered by a master of that epoch: the highest end that
@@ -45,9 +50,10 @@ class KnownEnds:
 
     def beyond(self, queue: Ints, began: Ints, asked: Ints, maximum: Ints) -> Flags:
         """Was there more than what these calls asked for? Where an end binds every later master: if any was known when
-        the call began; else if its own answer said so (``maximum``)."""
+        the call began; else if its own answer said so (``maximum``), as far as that says it."""
         if not self.strict:
-            return maximum > asked
+            said: Flags = (maximum > asked) & (not self.gaps)
+            return said
         return self._highest(np.ones(len(self.known), dtype=np.bool_), (queue,), began) > asked
 
     def witness(self, queue: int, began: int, epoch: int, offset: int) -> int:
@@ -70,13 +76,20 @@ class KnownEnds:
         return np.maximum(highest.before(slot[len(known) :], began), 0)
 
 
-def told_ends(rows: Rows, *, by_sends: bool) -> tuple[Ints, Ints]:
-    """Return the rows that reported an end of a queue, from any node, ascending, and which end. ``by_sends``: those of
-    sends, too."""
+def shown_by(context: RunContext, *, sends_show: bool) -> tuple[bool, bool]:
+    """Return whether an acknowledgement shows readers that there is a message, given that it does elsewhere, and
+    whether a named ``maximum`` does. One in a transaction comes before its mark is in the queue, and nobody is given
+    what stands behind a transaction that is open; and what is below a maximum may all be gaps."""
+    return sends_show and Use.TRANSACTIONS not in context.uses, not context.meta.has_gaps
+
+
+def told_ends(rows: Rows, by_sends: bool, by_maximums: bool = True) -> tuple[Ints, Ints]:
+    """Return the rows that reported an end of a queue, from any node, ascending, and which end: deliveries, and sends
+    and what answers name as ``maximum`` where these count."""
     offset = rows.column("offset")
     rows_of: list[Ints] = []
     ends: list[Ints] = []
-    for f in ("pull", "bounds"):
+    for f in ("pull", "bounds") if by_maximums else ():
         answers = calls(rows, f)
         done = answers.done[answers.ok]
         rows_of.append(done)

@@ -14,17 +14,16 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts import losses, reads
-from checkers._facts.arrays import Ints, Line, ranges
-from checkers._facts.reads import own
+from checkers._facts import held
+from checkers._facts.arrays import Ints
 from checkers.progress.promise import ANSWERED, PROMISE, WRONG_NEXT_OFFSET
 from checkers.progress.pulls import Pulls
 
 NEEDS = Needs(
     part="where messages are",
     key=Key.OFFSET,
-    rows=(own("op", "send", "delivered"), reads.beside("op", "drain"), *losses.TERMS),
-    columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "hash", "position"),
+    rows=held.ROWS,
+    columns=held.COLUMNS,
     uses=(Use.QUEUES,),
 )
 #: What is reported of a reader that was sent on: from which offset on nothing may be left out, and to which it was
@@ -41,8 +40,7 @@ class Held:
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found = Findings(PROMISE)
-        of, first, until = ranges(*_held(rows, context))
-        found.fact(held=of.tolist(), first=first.tolist(), until=until.tolist())
+        held.note_held(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -50,16 +48,6 @@ class Held:
         shown = any(fact.get("held") for fact in partial.facts)
         nothing = () if shown or not context.no_queues else (ANSWERED,)
         return decide(PROMISE, partial, needs=nothing, unless=context.no_queues)
-
-
-def _held(rows: Rows, context: RunContext) -> tuple[Ints, Ints]:
-    """Return the queues and offsets at which there is, or was, a message that readers must be given: every one that was
-    acknowledged or read; where a loss was permitted, those that are there in the end."""
-    if not losses.keeps(rows, context, confirmed=False):
-        claims = facts.claims_of(rows, rows.where(kind="op", f="delivered")[rows.memo(facts.drain_reads)])
-    else:
-        claims = facts.join(rows.memo(facts.read), rows.memo(facts.acknowledged))
-    return claims.queue, claims.offset
 
 
 def given(last: int) -> str:
@@ -85,7 +73,7 @@ def passed_over(reported: Facts) -> Partial:
     nodes = [str(node) for fact in reported if "nodes" in fact for node in fact["nodes"]]
     order = np.argsort(table[_COLUMNS.index("began")])
     table, nodes = table[:, order], [nodes[place] for place in order.tolist()]
-    there = _first_held(reported, *table[:2])
+    there = held.first_held(reported, *table[:2])
     over = np.flatnonzero((there >= 0) & (there < table[_COLUMNS.index("following")]))
 
     def report_one(item: int) -> None:
@@ -95,23 +83,6 @@ def passed_over(reported: Facts) -> Partial:
         WRONG_NEXT_OFFSET, over, report_one, queues=table[0][over], acted_ns=table[_COLUMNS.index("since_ns"), over]
     )
     return found.partial()
-
-
-def _first_held(reported: Facts, queue: Ints, due: Ints) -> Ints:
-    """Return the first offset of each queue, from the one that was due on, at which there is a message; -1 for none."""
-    held, first, until = joined(reported, "held", "first", "until")
-    queues = np.unique(np.append(held, queue))
-    line = Line.of(first, until)
-    last = line.places(np.searchsorted(queues, held), until - 1)
-    order = np.argsort(last)
-    last, first = last[order], first[order]
-    asked = np.searchsorted(queues, queue)
-    place = np.searchsorted(last, line.places(asked, due))
-    found = np.full(len(queue), -1, dtype=np.int64)
-    some = np.flatnonzero(place < len(last))
-    some = some[line.keys(last[place[some]]) == asked[some]]
-    found[some] = np.maximum(first[place[some]], due[some])
-    return found
 
 
 def _report_passed_over(found: Findings, node: str, values: np.ndarray[Any, Any], there: int) -> None:

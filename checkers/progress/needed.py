@@ -44,7 +44,8 @@ def needed(rows: Rows) -> Ints:
     * of each queue the first send and the last one, the pulls that named the highest minimum, anywhere and as masters,
       and the first one that the tier alone gave something;
     * the highest end of a queue that anybody had named when a poll in vain began, and that is known now: of each node,
-      in each epoch, as whatever replica it was asked, by a send or otherwise, since it is unknown yet who was master.
+      in each epoch, as whatever replica it was asked, by each kind of row, since it is unknown yet who was master, and
+      which of them show that there is a message.
 
     Of a pull that is kept, it keeps the delivery with the highest offset.
     """
@@ -165,8 +166,7 @@ class Tops:
     def of(cls, rows: Rows) -> Tops:
         at, end = told_ends(rows, by_sends=True)
         queue, node, epoch, f = (rows.column(name)[at] for name in ("queue", "node", "epoch", "f"))
-        by_send = (f == rows.code("f", "send")).astype(np.int64)
-        order, firsts = groups(queue, node, epoch, rows.labels("from", at)[0], by_send)
+        order, firsts = groups(queue, node, epoch, rows.labels("from", at)[0], f)
         at, end, queues = at[order], end[order], queue[order[firsts]]
         way = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(order))))
         rank = _ranks(end) if len(end) and int(end.max()) * len(firsts) >= NEVER // 2 else end

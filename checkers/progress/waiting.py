@@ -19,7 +19,7 @@ from checkers._facts.arrays import Ints, Line, groups, slots
 from checkers._facts.faults import calm_times, were_calm
 from checkers._facts.reads import everywhere, own
 from checkers._facts.service import Stretch
-from checkers.progress.ends import told_ends
+from checkers.progress.ends import shown_by, told_ends
 from checkers.progress.needed import DELIVERIES, Kept, Tops
 from checkers.progress.polls import Polls, Stall, gets_on, given_by_replicas, in_vain_at_replicas
 from checkers.progress.promise import PROMISE, WOKEN_LATE
@@ -111,7 +111,8 @@ class Waiting:
             return found.partial()
         pulls, stall = Pulls.of(rows), Stall.of_replicas(context)
         calm = [Stretch(begin, end, -1, True) for begin, end in calm_times(rows)]
-        gets_on(rows, found, Polls.of_replicas(rows, pulls), calm, stall)
+        if not context.meta.has_gaps:  # else the end that a replica names need not have a message below it
+            gets_on(rows, found, Polls.of_replicas(rows, pulls), calm, stall)
         for late in _woken_late(rows, context, pulls):
             _report_late(rows, found, late)
         return found.partial()
@@ -151,7 +152,7 @@ def _woken_late(rows: Rows, context: RunContext, pulls: Pulls) -> Iterator[_Late
     held = held.only(times[held.done] - times[held.invoke] > bound_ns)
     if not len(held.queue):
         return
-    at, end = told_ends(rows, by_sends=context.strict)
+    at, end = told_ends(rows, *shown_by(context, sends_show=context.strict))
     queue, epoch, master = rows.column("queue")[at], rows.column("epoch")[at], facts.from_masters(rows, at)
     nodes = rows.column("node")[at]
     stalls = rows.where(kind="harness", f="stall")
