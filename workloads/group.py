@@ -80,7 +80,7 @@ class Group:
                 await self._consume(load, member, rng)
             finally:
                 member.client.close()
-            await load.sleep(self.options.away_s * rng.random())
+            await _stand_still(load, self.options.away_s * rng.random())
 
     async def _consume(self, load: Load, member: _Member, rng: Random) -> None:
         """Consume as a member, until it leaves, crashes, or the load ends."""
