@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from checkers._facts.arrays import NEVER, Flags, Ints, stable_order
 
@@ -205,6 +203,9 @@ def _joined(path: Sequence[Edge]) -> Iterator[Edge]:
 def _components(graph: Graph, kinds: Sequence[Kind], named: Flags) -> Iterator[_Component]:
     """Yield the strongly connected components of more than one transaction of which none is named yet, those with the
     first one first."""
+    from scipy.sparse import coo_array  # takes longer to import than all laws together
+    from scipy.sparse.csgraph import connected_components
+
     chosen, count = np.isin(graph.kind, kinds), len(graph.began)
     moments = _moments(graph) if Kind.REALTIME in kinds else np.empty((2, 0), dtype=np.int64)
     source, target = np.append(graph.source[chosen], moments[0]), np.append(graph.target[chosen], moments[1])

@@ -25,8 +25,8 @@ CYCLES = {
 }
 ORDERS = {
     "": "",
-    "-process": "; the order of one client's transactions is part of it",
-    "-realtime": "; that one ended before another began is part of it",
+    "-process": "; this needs the order of one client",
+    "-realtime": "; this needs that one had ended before another one began",
 }
 OTHERS = {
     G1A: "a transaction read what an aborted one had written",
@@ -55,7 +55,7 @@ def _kinds() -> Iterator[AnomalyKind]:
 
 PROMISE = Promise(
     name="isolation",
-    place=92,
+    place=91,
     meaning="Transactions happen as if one after another, as far as the system promises to isolate them.",
     counts={
         "transactions": "transactions",
