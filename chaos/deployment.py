@@ -28,6 +28,7 @@ from chaos.effects.corruption import Harm, Mark
 from chaos.effects.disks import DiskRule
 from chaos.effects.links import LinkRule, Reach
 from chaos.fault import Undo
+from chaos.frames import Framing
 from chaos.node import NodeSpec
 
 
@@ -151,6 +152,15 @@ class CanRuleLinks(Protocol):
 
     async def rule_hits(self, rule_id: str) -> int:
         """How many chunks, dials and ends the rule has held up, harmed or broken so far; 0 for a rule that is gone."""
+
+
+@runtime_checkable
+class CanRuleRequests(Protocol):
+    """Its rules on links can be such on requests (:mod:`chaos.effects.requests`): it reads what clients ask."""
+
+    def read_requests(self, framing: Framing) -> None:
+        """Say, before ``start``, how what clients ask is read. Without that, rules on requests hit nothing. ``start``
+        then raises whatever the reader does when it is called."""
 
 
 @runtime_checkable

@@ -103,7 +103,8 @@ class Fault(Protocol):
     """``needs`` names the capability protocols of ``chaos.deployment`` (and of ``chaos.driver``, such as
     ``CanSwitch``) without which the fault can't be done; that is checked before anything starts. So is
     ``link_actions``, which a fault on links has besides: the classes of :data:`chaos.effects.links.ACTIONS` that it
-    uses."""
+    uses; and ``request_kinds``, which a fault on requests has: the kinds, from its option ``requests``, that it hits,
+    none for all."""
 
     @property
     def needs(self) -> Sequence[type]: ...

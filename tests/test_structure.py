@@ -49,6 +49,7 @@ CORE = (
         "chaos.draws",
         "chaos.errors",
         "chaos.events",
+        "chaos.frames",
         "chaos.guarded",
         "chaos.holes",
         "chaos.merged_moments",

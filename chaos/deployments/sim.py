@@ -29,6 +29,7 @@ from chaos.effects.disks import DiskRule
 from chaos.effects.links import ACTIONS, LinkRule
 from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow, Undo, Verb
+from chaos.frames import CodecFrames, Framing
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.node import Codec, M, Message, NodeSpec
 from chaos.shell.address_rewriting import AddressRewriter
@@ -118,6 +119,12 @@ class SimDeployment(HarmsDisks):
             task.cancel()
             with suppress(Exception, asyncio.CancelledError):
                 self.loop.run_until_complete(task)
+
+    def read_requests(self, framing: Framing) -> None:
+        frames = framing.open("")
+        if not isinstance(frames, CodecFrames):
+            raise BadInput(f"the simulator carries messages, not bytes: {framing.reader} must return CodecFrames")
+        self._net.frames = frames
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
         programs = [spec.name for spec in cluster.nodes if spec.program is not None]

@@ -3,8 +3,8 @@
 A link is directed and carries connections as TCP does: ordered, at most once, breakable. So whatever a network does,
 one of these comes of it: bytes wait (``Drop``: a stall until the rule goes; dials hang), bytes come late (``Delay``,
 ``Stall``, ``Throttle``), connections break (``Reset``), their end is heard of late (``SlowClose``), or a bit of what
-arrives is another one (``Corrupt``). Several faults put up rules at the same time; :class:`Ruling` says what they do
-together.
+arrives is another one (``Corrupt``). What is done to requests of a kind (:mod:`chaos.effects.requests`) leaves bytes
+alone. Several faults put up rules at the same time; :class:`Ruling` says what they do together.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from types import UnionType
+
+from chaos.effects.requests import OnRequests, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,9 @@ class Reorder:
     stall_ns: int
 
 
-Action = Pass | Drop | Delay | Reset | Stall | Throttle | Corrupt | SlowClose | Duplicate | Reorder
+Action = Pass | Drop | Delay | Reset | Stall | Throttle | Corrupt | SlowClose | Duplicate | Reorder | OnRequests
 
-#: All that a rule may do to a link, by name. A deployment that can't do all has ``LINK_ACTIONS``.
+#: All that a rule may do to bytes on a link, by name. A deployment that can't do all has ``LINK_ACTIONS``.
 ACTIONS: Mapping[str, type] = {
     action.__name__: action for action in (Drop, Delay, Reset, Stall, Throttle, Corrupt, SlowClose, Duplicate, Reorder)
 }
@@ -210,7 +212,7 @@ def ruling(rules: Mapping[str, LinkRule], source: str, target: str) -> Ruling:
     if HARNESS in (source, target):
         return FREE
     decided = ((rule_id, rule.decide(source, target)) for rule_id, rule in rules.items())
-    acting = tuple((rule_id, action) for rule_id, action in decided if not isinstance(action, Pass))
+    acting = tuple((rule_id, action) for rule_id, action in decided if not isinstance(action, Pass | OnRequests))
     if not acting:
         return FREE
     actions = [action for _, action in acting]
@@ -221,6 +223,14 @@ def ruling(rules: Mapping[str, LinkRule], source: str, target: str) -> Ruling:
         end_delay_ns=sum(action.delay_ns for action in actions if isinstance(action, SlowClose)),
         corrupts=any(isinstance(action, Corrupt) for action in actions),
     )
+
+
+def on_requests(rules: Mapping[str, LinkRule], source: str, target: str) -> Standing:
+    """Return what these rules do to what ``source`` asks ``target``."""
+    if HARNESS in (source, target):
+        return ()
+    decided = ((rule_id, rule.decide(source, target)) for rule_id, rule in rules.items())
+    return tuple((rule_id, action) for rule_id, action in decided if isinstance(action, OnRequests))
 
 
 def _strikes(per_mille: int, rng: Random) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from chaos.driver import ClusterSpec, Connection
 from chaos.effects.corruption import AtDisk
 from chaos.effects.links import LinkRule, Reach
+from chaos.frames import Framing
 from chaos.machines.dials import Address, Opener
 from chaos.machines.iptables import Endpoint
 from chaos.machines.local_resources import Kind
@@ -240,6 +241,9 @@ class Links(Protocol):
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
         """Take in one node more; the rules that stand hold for it from now on."""
+
+    async def read_requests(self, framing: Framing) -> None:
+        """Read from now on, in this framing, what clients ask over new connections, for rules on requests."""
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None: ...
 

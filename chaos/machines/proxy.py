@@ -23,7 +23,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 
-from chaos.effects.links import FREE, LinkRule, Reach, Ruling, ruling
+from chaos.effects.links import FREE, HARNESS, LinkRule, Reach, Ruling, on_requests, ruling
+from chaos.effects.requests import Standing
+from chaos.frames import Frames, Framing
+from chaos.machines.conversation import Conversation
 from chaos.machines.dials import Address, Opener
 from chaos.shell.connections import CONNECTED
 
@@ -68,6 +71,8 @@ class Proxy:
         self.addresses: dict[str, tuple[str, int]] = {}
         #: By node that is a program: the address of each of its ports, the main one first.
         self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
+        #: Who reads what clients ask, for rules on requests; None: nobody does.
+        self.framing: Framing | None = None
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
         self.relays: dict[Relay, None] = {}
@@ -139,6 +144,16 @@ class Proxy:
         """Return what the rules do to this direction now."""
         return ruling(self._rules, source, target)
 
+    def standing(self, source: str, target: str) -> Standing:
+        """Return what the rules do to what ``source`` asks ``target`` now."""
+        return on_requests(self._rules, source, target)
+
+    def frames(self, source: str, target: str, port: str) -> Frames | None:
+        """Return who reads this connection, if it is a client's; None: nobody does."""
+        if self.framing is None or source == HARNESS or source in self.addresses or source in self.programs:
+            return None
+        return self.framing.open(port or next(iter(self.programs.get(target, ())), ""))
+
     def hit(self, rule_id: str, ends: tuple[str, str]) -> None:
         if rule_id in self.hits:
             self.hits[rule_id] += 1
@@ -154,6 +169,8 @@ class Proxy:
         for relay in list(self.relays):
             for pipe in relay.pipes:
                 pipe.rule_changed()
+            if relay.conversation is not None:
+                relay.conversation.rules_changed()
 
 
 class _Side(asyncio.Protocol):
@@ -189,8 +206,8 @@ class _Side(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.out is not None:
-            self.out.put(data)
+        if self.relay is not None:
+            self.relay.said(self, data)
             return
         self._preamble += data
         line, found, rest = bytes(self._preamble).partition(b"\n")
@@ -216,8 +233,8 @@ class _Side(asyncio.Protocol):
             self.abort()
             return
         Relay(self._proxy, source, target, self, has_preamble=True, probe=probe, port=port)
-        if rest and self.out is not None:
-            self.out.put(rest)
+        if rest and self.relay is not None:
+            self.relay.said(self, rest)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.relay is not None:
@@ -281,6 +298,8 @@ class Relay:
         self.forward = Pipe(proxy, self, source, target, dialler, self._acceptor)
         self.back = Pipe(proxy, self, target, source, self._acceptor, dialler)
         self.pipes = (self.forward, self.back)
+        frames = None if probe else proxy.frames(source, target, port)
+        self.conversation = None if frames is None else Conversation(frames, _Read(proxy, self, (source, target)))
         for side, out in ((dialler, self.forward), (self._acceptor, self.back)):
             side.relay, side.out = self, out
         proxy.relays[self] = None
@@ -315,6 +334,15 @@ class Relay:
         self.forward.waiting = False
         self.forward.pump()
 
+    def said(self, side: _Side, data: bytes) -> None:
+        """Pass on what a side has said, as far as rules on requests let it."""
+        if self.conversation is None:
+            (self.forward if side is self._dialler else self.back).put(data)
+        elif side is self._dialler:
+            self.conversation.ask(data)
+        else:
+            self.conversation.answer(data)
+
     def lost(self, side: _Side) -> None:
         """Pass on that a side's connection has ended: the other side hears of it when the link lets it."""
         if self.over or side.out is None:
@@ -325,7 +353,11 @@ class Relay:
         far = self._far(side)
         if far.transport is None or far.gone:
             self.abort()
+        elif self.conversation is not None and side is self._acceptor:
+            self.conversation.end()
         else:
+            if self.conversation is not None:
+                self.conversation.ask(b"", ended=True)
             side.out.put(_END)
 
     def stopped(self) -> bool:
@@ -354,8 +386,39 @@ class Relay:
     def _finish(self) -> None:
         self.over = True
         self._proxy.relays.pop(self, None)
+        if self.conversation is not None:
+            self.conversation.close()
         for pipe in self.pipes:
             pipe.drop()
+
+
+class _Read:
+    """Implements :class:`chaos.machines.conversation.Ends` for a relay."""
+
+    def __init__(self, proxy: Proxy, relay: Relay, ends: tuple[str, str]) -> None:
+        self._proxy = proxy
+        self._relay = relay
+        self._names = ends
+        self.rng = proxy.rng
+
+    @property
+    def standing(self) -> Standing:
+        return self._proxy.standing(*self._names)
+
+    def hit(self, rule_id: str) -> None:
+        self._proxy.hit(rule_id, self._names)
+
+    def to_node(self, data: bytes) -> None:
+        self._relay.forward.put(data)
+
+    def to_client(self, data: bytes) -> None:
+        self._relay.back.put(data)
+
+    def node_has_ended(self) -> None:
+        self._relay.back.put(_END)
+
+    def abort(self) -> None:
+        self._relay.abort()
 
 
 class Pipe:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from chaos.effects.links import ACTIONS, Duplicate, LinkRule, Pass, Reach
 from chaos.errors import BadInput, DeploymentError, HostLost, KernelLacks
+from chaos.frames import Framing
 from chaos.machines import iptables, netem
 from chaos.machines.client import NO_CODEC, ProcessConnection, dial
 from chaos.machines.dials import Opener
@@ -94,6 +95,10 @@ class RealLinks:
             raise
         except DeploymentError as error:
             raise no_duplicates(str(error)) from error
+
+    async def read_requests(self, framing: Framing) -> None:
+        framing.open("")  # raises at once what every connection would
+        self._proxy.framing = framing
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from chaos.deployment import (
     CanLoseUnsynced,
+    CanRuleRequests,
     CanSkewClocks,
     Demands,
     Deployment,
@@ -29,6 +30,7 @@ from chaos.deployment import (
 )
 from chaos.draws import Draws
 from chaos.driver import (
+    CanFrame,
     CanReadThroughNodes,
     Client,
     ClientCommand,
@@ -420,6 +422,8 @@ class _Run:
             self._deployment.expect_skewed_clocks()
         if isinstance(self._deployment, ExpectsPowerCuts) and CanLoseUnsynced in demands.powers:
             self._deployment.expect_power_cuts()
+        if isinstance(self._deployment, CanRuleRequests) and CanRuleRequests in demands.powers:
+            self._deployment.read_requests(cast(CanFrame, self._driver).framing())
 
     async def _end(self) -> None:
         """Undo what still lasts and stop; each of the two is tried whatever became of the other."""

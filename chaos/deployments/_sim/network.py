@@ -16,8 +16,10 @@ from typing import Protocol
 
 from chaos.deployments._sim.loop import SECOND_NS, VirtualLoop
 from chaos.draws import Draws
-from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, ruling
+from chaos.effects.links import FREE, Delay, LinkRule, Reset, Ruling, Stall, on_requests, ruling
+from chaos.effects.requests import DelayAnswers, LoseAnswers, RefuseRequests, Standing, SwallowRequests, struck
 from chaos.experiment.targets import CLIENT
+from chaos.frames import CodecFrames
 from chaos.node import Codec, Message
 
 #: One-way latency: a constant of each direction, drawn once, plus jitter for each chunk, plus time by size; or the same
@@ -83,6 +85,7 @@ class Pipe:
 
     __slots__ = (
         "accepted",
+        "asked",
         "back",
         "base_ns",
         "blocked",
@@ -97,6 +100,7 @@ class Pipe:
         "jitter_ns",
         "ns_per_byte",
         "partial",
+        "requests",
         "rng",
         "ruling",
         "source",
@@ -105,6 +109,10 @@ class Pipe:
         "waiting",
     )
     back: Pipe
+    #: Of a node's pipe to a client: by number, what kinds of requests it has not answered, while rules hit such.
+    asked: dict[int, str]
+    #: Of a client's pipe to a node: the rules on what it asks.
+    requests: Standing
 
     def __init__(self, source: Host, target: Host, rng: Random, jitter_ns: int) -> None:
         self.source = source
@@ -112,6 +120,7 @@ class Pipe:
         self.rng = rng
         self.base_ns, self.jitter_ns, self.ns_per_byte = rng.randint(*BASE_LATENCY_NS), jitter_ns, NS_PER_BYTE
         self.ruling: Ruling = FREE
+        self.asked, self.requests = {}, ()
         self.generation = 0
         self.floor_ns = self.free_ns = self.closing_ns = 0
         self.dialled = self.accepted = self.delivered = self.void = self.blocked = self.holding = False
@@ -144,6 +153,8 @@ class SimNet:
     that of the others is the same for all their messages; None for all."""
 
     codec: Codec
+    #: Who knows what requests ask, for rules on requests; None: nobody does.
+    frames: CodecFrames | None = None
 
     def __init__(
         self,
@@ -190,6 +201,15 @@ class SimNet:
         loop = self._loop
         at_ns = loop.now_ns + pipe.base_ns + int(pipe.rng.random() * pipe.jitter_ns) + dial_ns
         at_ns += message.size * pipe.ns_per_byte
+        if pipe.asked and not isinstance(message, Piece) and message.is_response:
+            late_ns = self._answered(pipe, message)
+            if late_ns is None:
+                return
+            if late_ns:  # others overtake it
+                heappush(
+                    loop.queue, (at_ns + late_ns, next(loop.ticket), self._arrive, (pipe, pipe.generation, message))
+                )
+                return
         if pipe.ruling is not FREE:
             at_ns += pipe.ruling.late_ns(pipe.rng, self._hit)
             if pipe.ruling.breaks(pipe.rng, self._hit):
@@ -270,12 +290,20 @@ class SimNet:
         for pipe in pipes:
             before, pipe.ruling = pipe.ruling, ruling(self._rules, pipe.source.name, pipe.target.name)
             pipe.holding = pipe.ruling.holds
+            self._rule_requests(pipe)
             if pipe.ruling.bytes_per_s != before.bytes_per_s:
                 self._pace(pipe)
             if pipe.blocked and not pipe.ruling.cut:
                 self._loop.post(pipe.base_ns, self._release, pipe)
             if pipe.closing is not None and pipe.ruling.end_delay_ns != before.end_delay_ns:
                 self._close_in_time(pipe, pipe.closing)
+
+    def _rule_requests(self, pipe: Pipe) -> None:
+        """Find what the rules now do to what a client asks; the rest is forgotten with the last of them."""
+        if self.frames is not None and pipe.source.is_client:
+            pipe.requests = on_requests(self._rules, pipe.source.name, pipe.target.name)
+            if not pipe.requests:
+                pipe.back.asked.clear()
 
     def _hit(self, rule_id: str) -> None:
         self._hits[rule_id] += 1
@@ -331,10 +359,38 @@ class SimNet:
             pipe.accepted = pipe.delivered = True
             if pipe.partial or pipe.ruling.corrupts or isinstance(chunk, Piece):
                 self._deliver_bytes(pipe, chunk)
-            else:
+            elif not pipe.requests or self._lets_through(pipe, chunk):
                 target.arrive(pipe.source.name, chunk)
         else:
             self._refuse(pipe)
+
+    def _lets_through(self, pipe: Pipe, request: Message) -> bool:
+        """Do what the rules say to something that a client asks; return whether it arrives all the same."""
+        assert self.frames is not None, "said before the start"
+        kind = "" if request.is_response else self.frames.kind_of(request)
+        found = struck(pipe.requests, kind, pipe.rng, RefuseRequests, SwallowRequests)
+        if found is not None and (isinstance(found[1], SwallowRequests) or not request.is_oneway):
+            self._hit(found[0])
+            if isinstance(found[1], RefuseRequests):
+                self.send(pipe.target, pipe.source.name, request.refused(self.frames.error))
+            return False
+        if kind and not request.is_oneway:
+            pipe.back.asked[request.number] = kind
+        return True
+
+    def _answered(self, pipe: Pipe, answer: Message) -> int | None:
+        """Do what the rules say to a node's answer; return how much later it arrives, None if it never does."""
+        kind = pipe.asked.pop(answer.number, "")
+        found = struck(pipe.back.requests, kind, pipe.rng, LoseAnswers, DelayAnswers)
+        if found is None:
+            return 0
+        rule_id, action = found
+        self._hit(rule_id)
+        if isinstance(action, DelayAnswers):
+            return action.delay_ns
+        if isinstance(action, LoseAnswers) and action.breaks:
+            self._reset(pipe)
+        return None
 
     def _bytes_of(self, chunk: Message | Piece) -> bytes:
         return chunk.body if isinstance(chunk, Piece) else self.codec.encode(chunk)

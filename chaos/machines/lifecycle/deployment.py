@@ -24,6 +24,7 @@ from chaos.effects.links import HARNESS, LinkRule, Reach
 from chaos.errors import DeploymentError, HostLost
 from chaos.experiment.targets import CLIENT
 from chaos.fault import NotNow, Undo, Verb
+from chaos.frames import Framing
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
 from chaos.machines.lifecycle.crashes import Crash, Crashes
@@ -74,6 +75,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._fleet = fleet
         self._links = links
         self._clocks: NodeClocks | None = None
+        self._framing: Framing | None = None
         self._running = False
         self._specs: dict[str, NodeSpec] = {}
         self._seats: dict[str, Seat] = {}
@@ -119,6 +121,9 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
         return execute(main)
 
+    def read_requests(self, framing: Framing) -> None:
+        self._framing = framing
+
     # The cluster's life
 
     async def start(self, cluster: ClusterSpec, on_trace: OnTrace) -> None:
@@ -131,6 +136,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         addresses = {name: seat.address for name, seat in self._seats.items() if seat.address is not None}
         endpoints = {name: seat.endpoint for name, seat in self._seats.items() if seat.endpoint is not None}
         await self._links.begin(cluster.codec, addresses, endpoints)
+        if self._framing is not None:
+            await self._links.read_requests(self._framing)
         for name in names:
             await self._programs.serve(name)
         await self._fleet.watch(self._returned)

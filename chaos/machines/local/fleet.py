@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from chaos.driver import ClusterSpec
 from chaos.effects.links import LinkRule, Reach
 from chaos.errors import DeploymentError, MachineError
+from chaos.frames import Framing
 from chaos.machines import procfs
 from chaos.machines.agent import logs
 from chaos.machines.agent.machine import AgentMachine, result_of
@@ -141,6 +142,9 @@ class ProxyLinks:
 
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
         pass  # the proxy rules by names
+
+    async def read_requests(self, framing: Framing) -> None:
+        await self._ask("read_requests", reader=framing.reader, kinds=list(framing.kinds))
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         await self._ask("set_rule", rule_id=rule_id, rule=rule_to_json(rule))

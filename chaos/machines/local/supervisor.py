@@ -20,8 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos.effects import requests
 from chaos.effects.links import ACTIONS, LinkRule, Pass
 from chaos.errors import MachineError
+from chaos.frames import Framing
 from chaos.machines.agent import powered_disk
 from chaos.machines.agent.commands import SLOW, Agent, command_of, failure
 from chaos.machines.procfs import Process
@@ -35,7 +37,7 @@ FILE, PROBLEM = "supervisor.json", "problem"
 MAX_TOKEN_BYTES, TOKEN_S = 128, 10.0
 #: How often what nodes have written is looked at.
 CAP_EVERY_S = 0.5
-_ACTIONS = {**ACTIONS, Pass.__name__: Pass}
+_ACTIONS = {**ACTIONS, **requests.ACTIONS, Pass.__name__: Pass}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,12 @@ class ProxySupervisor(Supervisor):
         """Return where a node listens; 0 until its first step is over, and once it has ended."""
         self.forget_dead()
         return self.proxy.addresses.get(node, (HOST, 0))[1]
+
+    def do_read_requests(self, reader: str, kinds: list[str]) -> None:
+        """Read what clients ask from now on; raises at once what every connection would."""
+        framing = Framing(reader=reader, kinds=kinds)
+        framing.open("")
+        self.proxy.framing = framing
 
     def do_set_rule(self, rule_id: str, rule: Mapping[str, Any]) -> None:
         self.proxy.set_rule(rule_id, rule_from_json(rule))
