@@ -11,12 +11,14 @@ from typing import Any, cast
 from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Network, Profile, Record, ReplicaGroup
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
+from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Installation, Program
 from chaos.services import Locks, Objects
 from drivers.etcd import members
 from drivers.etcd.api import call, look
+from drivers.etcd.frames import FRAMING
 from drivers.etcd.locks import EtcdLocks
 from drivers.etcd.objects import EtcdObjects
 from drivers.etcd.recipe import PROGRAM, RECIPES
@@ -122,6 +124,9 @@ class Etcd:
 
     def locks(self, network: Network, name: str) -> Locks:
         return EtcdLocks(cast(Dials, network), name, self.nodes)
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     # What the harness observes and changes
 

@@ -22,12 +22,14 @@ from chaos.driver import (
     TierRule,
 )
 from chaos.effects.links import HARNESS
+from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
 from chaos.version import VERSION
 from drivers._remoting import tier_faults as tiering
 from drivers._remoting.client import REQUEST_S
+from drivers._remoting.frames import FRAMING
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.topics import TopicClient
@@ -235,6 +237,9 @@ class Reference:
 
     def objects(self, network: Network, name: str) -> Objects:
         return ControllerObjects(network, name, self.controllers)
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     def topics(self, network: Network, name: str) -> Topics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])

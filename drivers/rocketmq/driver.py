@@ -24,10 +24,12 @@ from chaos.driver import (
 )
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
+from chaos.frames import Framing
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Objects, Topics
 from chaos.tasks import gather
 from drivers._java.recipes import RECIPES, at_least, recipe
+from drivers._remoting.frames import FRAMING
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.wire import Command, RemotingCodec, Request, Response
@@ -199,6 +201,9 @@ class RocketMQ:
 
     def operator(self, network: Network, name: str) -> Operator:
         return Operator(cast(Dials, network), name, self.nodes, recipe(self.options.version))
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     # What the harness observes and changes
 

@@ -22,11 +22,13 @@ from chaos.driver import (
     TierRule,
 )
 from chaos.errors import BadInput
+from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Topics, WaitingReads
 from chaos.version import VERSION
 from drivers._remoting import tier_faults as tiering
+from drivers._remoting.frames import FRAMING
 from drivers.split import java_client, meta
 from drivers.split.client import QueueClient, TopicClient
 from drivers.split.cluster import Cluster, Options
@@ -134,6 +136,9 @@ class Split:
     def waiting_reads(self, network: Network, name: str) -> WaitingReads:
         """Return a client whose reads may wait."""
         return QueueClient(network, name, self.nodes.nameservers).placed(self._places)
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     def topics(self, network: Network, name: str) -> Topics:
         """Return a client that makes topics."""
