@@ -20,8 +20,6 @@ from workloads import group, list_append, log, transactions
 #: What existing promises say of a run of each of them.
 KEPT = ("durability", "no-rollback", "order", "consumers", "progress", "availability")
 TRANSACTOR = "transactor-0"
-#: What takes the gaps that aborted messages leave for jumps, as long as no driver can declare them.
-JUMPS = ("order",)
 
 
 def assert_kept(played: Played, but: Sequence[str] = ()) -> None:
@@ -121,7 +119,7 @@ def by_txn(played: Played, f: str) -> dict[int, list[dict[str, Any]]]:
 
 
 def test_messages_and_offsets_end_as_their_transaction_does(transacted: Played) -> None:
-    assert_kept(transacted, but=JUMPS)
+    assert_kept(transacted)
     ends = {number: row for number, (row,) in by_txn(transacted, "txn").items()}
     assert sorted(ends) == [*range(len(ends))]
     assert {row["type"] for row in ends.values()} == {"ok", "fail"}
@@ -177,7 +175,7 @@ def test_transactions_are_had_in_one_queue_too() -> None:
             return QUEUES[:1]
 
     played = judged(One(), transactions.create(transactions.Options()), seconds=5.0)
-    assert_kept(played, but=(*JUMPS, "consumers"))
+    assert_kept(played, but=("consumers",))
     assert played.rows("txn", "ok") and played.rows("txn", "fail") and not played.rows("commit")
 
 
@@ -202,7 +200,7 @@ class Unheard(ToyLogs):
 
 def test_what_is_in_a_transaction_is_unknown_where_its_end_is() -> None:
     played = judged(Unheard(), transactions.create(transactions.Options(attempts=1)))
-    assert_kept(played, but=JUMPS)
+    assert_kept(played)
     ends = {number: row["type"] for number, (row,) in by_txn(played, "txn").items()}
     unknown = {number for number, type in ends.items() if type == "info"}
     sent = by_txn(played, "send")
@@ -223,7 +221,7 @@ def test_an_end_is_asked_for_again_where_it_is_unknown() -> None:
                 return ended
 
     played = judged(Once(), transactions.create(transactions.Options(crashes=0.0, races=0.0, fences=0.0)))
-    assert_kept(played, but=JUMPS)
+    assert_kept(played)
     assert {row["type"] for row in played.rows("txn") if row["type"] != "invoke"} == {"ok", "fail"}
 
 
@@ -264,7 +262,7 @@ def lists(played: Played) -> dict[int, list[int]]:
 
 
 def test_each_list_that_was_read_is_a_beginning_of_the_last_one(appended: Played) -> None:
-    assert_kept(appended, but=JUMPS)
+    assert_kept(appended)
     last = lists(appended)
     reads = [step for row in appended.rows("txn", "ok") for step in row["value"]["micro"] if step[0] == "r"]
     assert any(values for _, _, values in reads)
@@ -303,7 +301,7 @@ def test_messages_of_other_workloads_are_in_no_list() -> None:
             await load.gather(*(one.drain(load) for one in self.all))
 
     played = judged(ToyLogs(), Both(), seconds=5.0)
-    assert_kept(played, but=JUMPS)
+    assert_kept(played)
     mine = {
         tuple(step[1:]) for row in played.rows("txn", "ok") for step in row["value"]["micro"] if step[0] == "append"
     }

@@ -95,18 +95,17 @@ async def _is_lost(logs: Logs, reader: LogReader, queue: QueueRef, end: int, nam
     text = f"log_reader: seek to the end of queue {queue.index} went to {end}, behind what was sent afterwards"
     if sent is None or not logs.bench.require(end <= sent.answer.offset, text):
         return True
-    logs.bench.network.lose(name, 1, Loss.BROKEN)
-    await logs.bench.ask("log_reader: poll", reader.poll(LIMIT))
-    logs.bench.network.lose(name, 0, Loss.BROKEN)
     wanted = queue.index, sent.answer.offset, body_hash(body)
 
     async def is_given() -> bool:
         result = await logs.bench.ask("log_reader: poll", reader.poll(LIMIT))
+        logs.bench.network.lose(name, 0, Loss.BROKEN)
         following = logs.following("log_reader: poll", result) if result.ok else {}
         for one in result.answer.messages:
             text = f"log_reader: poll was given offset {one.offset} and goes on at {following.get(str(one.queue))}"
             logs.bench.require(following.get(str(one.queue), -1) > one.offset, text)
         return wanted in [(one.queue, one.offset, one.hash) for one in result.answer.messages]
 
+    logs.bench.network.lose(name, 1, Loss.BROKEN)
     text = f"log_reader: poll is never given what was sent to queue {queue.index} at its position"
     return not await logs.until(is_given, text)
