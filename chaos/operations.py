@@ -419,9 +419,10 @@ class PollRow(RowClass):
 
 @rows("state", "poll")
 class BrokerState(PollRow):
-    """How a broker stands."""
+    """How a broker stands, in one of its groups where each has a master of its own."""
 
     epoch: Annotated[int, "master epoch"]
+    group: Annotated[str, "which of several groups that is, as the queues that it has name it in `run.json`"]
     role: Annotated[str, "`fenced`, `slave` or `master`"]
     first: Annotated[int, "first position of its log"]
     end: Annotated[int, "end of its log"]

@@ -171,7 +171,7 @@ def _placed(rows: Rows, permits: losses.Cuts) -> tuple[Ints, Ints, Ints]:
     was answered. Those of which that is unknown are left out."""
     sends = rows.memo(facts.sends)
     asked, done = sends.invoke[sends.ok], sends.done[sends.ok]
-    between = permits.between(rows.column("epoch")[done])
+    between = permits.between(rows.column("epoch")[done], rows.column("queue")[done])
     asked, done, between = only((rows.column("offset")[done] >= 0) & (between >= 0), asked, done, between)
     return asked, done, between
 

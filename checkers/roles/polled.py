@@ -32,12 +32,13 @@ class Polled(Law):
         found.count("polls", len(states))
         index, epoch = rows.column("index"), rows.column("epoch")
         masters: dict[tuple[str, int], int] = {}
-        outside: set[tuple[str, int]] = set()
+        outside: set[tuple[str, str, int]] = set()
         for at in states.tolist():
             fields, node, number = rows.value(at), rows.text("node", at), int(epoch[at])
             if fields.get("role") != "master" or number < 0:
                 continue
-            other = masters.setdefault((str(fields.get("group", "")), number), at)
+            group = str(fields.get("group", ""))
+            other = masters.setdefault((group, number), at)
             if rows.text("node", other) != node:
                 found.add(
                     TWO_MASTERS,
@@ -46,8 +47,8 @@ class Polled(Law):
                     int(index[other]),
                     int(index[at]),
                 )
-            if fields.get("set") and node not in fields["set"] and (node, number) not in outside:
-                outside.add((node, number))
+            if fields.get("set") and node not in fields["set"] and (group, node, number) not in outside:
+                outside.add((group, node, number))
                 found.add(
                     ELECTION_OUTSIDE_SET,
                     f"{node} said at {facts.at_s(rows, at)} that it is the master of epoch {number}, with the "
@@ -64,16 +65,18 @@ class Polled(Law):
 
 
 def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
-    """Check that a node never goes back to an older epoch, unless its disk was taken from it meanwhile. Who is fenced
-    plays no part in the epoch that its disk knows."""
+    """Check that a node never goes back to an older epoch of a group, unless its disk was taken from it meanwhile. Who
+    is fenced plays no part in the epoch that its disk knows."""
     index, epoch, asked = rows.column("index"), rows.column("epoch"), rows.column("op")
     times = rows.column("time_ns")
-    highest = -1
+    known: dict[str, int] = {}
     for at in rows.where(kind="poll", f="state", type="ok", node=node).tolist():
         if epoch[at] < 0 or rows.value(at).get("role") == "fenced":
             continue
-        if highest < 0 or epoch[at] >= epoch[highest]:
-            highest = at
+        group = str(rows.value(at).get("group", ""))
+        highest = known.setdefault(group, at)
+        if epoch[at] >= epoch[highest]:
+            known[group] = at
             continue
         if asked[at] < index[highest]:  # it may have been asked before it gave the other answer
             continue
@@ -83,10 +86,10 @@ def _epochs_as_polled(rows: Rows, found: Findings, node: str) -> None:
             if fault.began_ns <= times[at] and fault.until_ns >= times[highest]
         ]
         if any(node in fault.hits(Effect.LOSES_DISK) for fault in between):
-            highest = at
+            known[group] = at
         elif any(fault.may_hit(node) for fault in between):
             found.gap(f"{node} went back to an older epoch, but a fault hit it that declares no effects")
-            highest = at
+            known[group] = at
         else:
             found.add(
                 EPOCH_REGRESSION,

@@ -38,8 +38,10 @@ def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims,
     if not len(pairs) or not permits:
         return pairs
     disputed = np.flatnonzero(any_in(claims.place[pairs[:, 0]], claims.count)[claims.place])
-    first = _first_shown(rows, claims.at[disputed])
-    left, sure = (_conflicts_between(claims, disputed, cuts.between(first)) for cuts in (permits, permits.certain))
+    first, queue = _first_shown(rows, claims.at[disputed]), claims.queue[disputed]
+    left, sure = (
+        _conflicts_between(claims, disputed, cuts.between(first, queue)) for cuts in (permits, permits.certain)
+    )
     found.count("permitted_by_policy", len(pairs) - len(left))
     if len(left) < len(sure):
         found.gap(UNDECIDED)
@@ -100,7 +102,7 @@ def _permitted(
         (~(sent | read), cuts(rows, context, confirmed=True)),
     ):
         one, two = earlier[mine], later[mine]
-        pair = (epoch[one], times[one]), (epoch[two], times[two])
+        pair = (epoch[one], times[one], claims.queue[one]), (epoch[two], times[two], claims.queue[two])
         permitted[mine] = permits.part(*pair)
         found.count("permitted_by_policy", int(permitted[mine].sum()))
         if (permitted[mine] & ~permits.certain.part(*pair)).any():

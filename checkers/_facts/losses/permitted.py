@@ -24,6 +24,8 @@ from checkers._facts.losses.explained import Lost
 from checkers._facts.losses.terms import Term, elections, terms
 from checkers._facts.nodes.logs import node_traces
 
+#: Epochs, times and queues of rows.
+When = tuple[Ints, Ints, Ints]
 #: A gap.
 UNDECIDED = "it is unknown whether the profile permits some of what was taken back"
 
@@ -33,8 +35,9 @@ class Cut:
     """A new master term ``epoch``: what was reported in older ones may be gone in it and in later ones. Where no terms
     are known (-1), or something carries no epoch: what was reported from ``since_ns`` until ``until_ns`` may be gone
     from ``from_ns`` on. ``certain``: a weakness explains it, else one may. ``confirmed``: also what the whole
-    SyncStateSet had may be gone, not only what was reported to producers. ``weakness``: the words of the profile that
-    explain it; ``where``: of which election or fault, in words that follow "allows"."""
+    SyncStateSet had may be gone, not only what was reported to producers. ``queues``: of which queues; None for all.
+    ``weakness``: the words of the profile that explain it; ``where``: of which election or fault, in words that follow
+    "allows"."""
 
     epoch: int
     since_ns: int
@@ -44,21 +47,30 @@ class Cut:
     confirmed: bool
     weakness: str = ""
     where: str = ""
+    queues: frozenset[int] | None = None
 
     @property
     def why(self) -> str:
         """In words that follow "as"."""
         return f"{self.weakness} allows {self.where}"
 
-    def loosens(self, epoch: Ints, time_ns: Ints) -> Flags:
-        """Return which of what was reported, in these epochs and at these times, may be gone."""
+    def loosens(self, epoch: Ints, time_ns: Ints, queue: Ints) -> Flags:
+        """Return which of what was reported, in these epochs and at these times of these queues, may be gone."""
         by_time: Flags = (time_ns >= self.since_ns) & (time_ns < self.until_ns)
-        return by_time if self.epoch < 0 else np.where(epoch >= 0, epoch < self.epoch, by_time)
+        when = by_time if self.epoch < 0 else np.where(epoch >= 0, epoch < self.epoch, by_time)
+        return when & self.concerns(queue)
 
-    def applies(self, epoch: Ints, time_ns: Ints) -> Flags:
+    def applies(self, epoch: Ints, time_ns: Ints, queue: Ints) -> Flags:
         """Who need not know of that any more."""
         by_time: Flags = time_ns >= self.from_ns
-        return by_time if self.epoch < 0 else np.where(epoch >= 0, epoch >= self.epoch, by_time)
+        when = by_time if self.epoch < 0 else np.where(epoch >= 0, epoch >= self.epoch, by_time)
+        return when & self.concerns(queue)
+
+    def concerns(self, queue: Ints) -> Flags:
+        """Return which of these queues (-1: of none) may lack something since."""
+        if self.queues is None:
+            return np.ones(len(queue), dtype=np.bool_)
+        return np.isin(queue, [-1, *self.queues])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +86,10 @@ class Cuts:
 
     def separate(self, rows: Rows, earlier: Ints, later: Ints) -> Flags:
         """For each pair of rows: may what the one says be gone when the other says something else?"""
-        return self.part(_epoch_and_time(rows, earlier), _epoch_and_time(rows, later))
+        return self.part(_when(rows, earlier), _when(rows, later))
 
-    def part(self, earlier: tuple[Ints, Ints], later: tuple[Ints, Ints]) -> Flags:
-        """Return the same of pairs of (epoch, time)."""
+    def part(self, earlier: When, later: When) -> Flags:
+        """Return the same of pairs of (epoch, time, queue)."""
         apart = np.zeros(len(earlier[0]), dtype=np.bool_)
         for cut in self.every:
             apart |= cut.loosens(*earlier) & cut.applies(*later)
@@ -87,12 +99,12 @@ class Cuts:
         """Return which of these rows report what may be gone at the end of the run."""
         gone = np.zeros(len(at), dtype=np.bool_)
         for cut in self.every:
-            gone |= cut.loosens(*_epoch_and_time(rows, at))
+            gone |= cut.loosens(*_when(rows, at))
         return gone
 
     def why(self, rows: Rows, at: int) -> tuple[Lost, str]:
         """Return what permits, or may permit, that what this row reported is gone at the end of the run."""
-        mine = [cut for cut in self.every if cut.loosens(*_epoch_and_time(rows, np.array([at])))[0]]
+        mine = [cut for cut in self.every if cut.loosens(*_when(rows, np.array([at])))[0]]
         sure = [cut.why for cut in mine if cut.certain]
         if sure:
             return Lost.PERMITTED, sure[0]
@@ -101,8 +113,8 @@ class Cuts:
     def stretches(self, rows: Rows, later: Ints, earlier: Ints, only_producers: Flags) -> Iterator[tuple[Flags, Flags]]:
         """Yield which of the rows ``later``, and which of the rows ``earlier`` bind them; all of ``later``, in parts.
         Of what was reported to producers alone (``only_producers``) more may be gone."""
-        apply = [cut.applies(*_epoch_and_time(rows, later)) for cut in self.every]
-        loosen = [cut.loosens(*_epoch_and_time(rows, earlier)) & (cut.confirmed | only_producers) for cut in self.every]
+        apply = [cut.applies(*_when(rows, later)) for cut in self.every]
+        loosen = [cut.loosens(*_when(rows, earlier)) & (cut.confirmed | only_producers) for cut in self.every]
         signature = np.zeros(len(later), dtype=np.int64)
         for one in apply:
             _, signature = np.unique(signature * 2 + one, return_inverse=True)
@@ -115,14 +127,16 @@ class Cuts:
                     binding &= ~loose
             yield mine, binding
 
-    def between(self, epoch: Ints) -> Ints:
-        """Return for each of these epochs the number of its stretch between cuts: no cut separates what has one number.
-        -1 where it is unknown, since a cut, or what was asked about, has no epoch."""
-        if not self.every:
-            return np.zeros(len(epoch), dtype=np.int64)
-        begins = np.array(sorted({cut.epoch for cut in self.every}))
-        number: Ints = np.searchsorted(begins, epoch, side="right")
-        return np.where((epoch >= 0) & (begins[0] >= 0), number, -1)
+    def between(self, epoch: Ints, queue: Ints) -> Ints:
+        """Return for each of these epochs, of these queues, the number of its stretch between cuts: no cut separates
+        what has one number in a queue. -1 where it is unknown, since a cut, or what was asked about, has no epoch."""
+        number = np.zeros(len(epoch), dtype=np.int64)
+        for one in sorted({cut.queues for cut in self.every}, key=lambda queues: queues is not None):
+            begins = np.array(sorted({cut.epoch for cut in self.every if cut.queues is None or cut.queues == one}))
+            mine = np.ones(len(queue), dtype=np.bool_) if one is None else np.isin(queue, [*one])
+            stretch = np.searchsorted(begins, epoch[mine], side="right")
+            number[mine] = np.where((epoch[mine] >= 0) & (begins[0] >= 0), stretch, -1)
+        return number
 
     def lost_in_crash(self, rows: Rows, node: str, witness: int, back: int) -> bool:
         """Return whether a replica may have come back (row ``back``) from a crash without what it had at row
@@ -142,8 +156,8 @@ class Cuts:
         return replace(self, every=[cut for cut in self.every if cut.weakness == weakness.UNCLEAN])
 
 
-def _epoch_and_time(rows: Rows, at: Ints) -> tuple[Ints, Ints]:
-    return rows.column("epoch")[at], rows.column("time_ns")[at]
+def _when(rows: Rows, at: Ints) -> When:
+    return rows.column("epoch")[at], rows.column("time_ns")[at], rows.column("queue")[at]
 
 
 def cuts(rows: Rows, context: RunContext, *, confirmed: bool) -> Cuts:
@@ -236,7 +250,20 @@ def _came_back(rows: Rows, term: Term) -> list[int]:
 
 
 def _of_reigns(rows: Rows, context: RunContext) -> Iterator[Cut]:
-    profile, every = context.profile, rows.memo(polled.reigns)
+    """Yield the cuts of each group that was polled; of queues whose group was not, what faults explain."""
+    of = polled.queues_of(rows, context)
+    for group, queues in of.items():
+        for cut in _of_group(rows, context, rows.memo(polled.reigns)[group]):
+            yield replace(cut, queues=queues)
+    known = [queues for queues in of.values() if queues is not None]
+    others = frozenset(queue.index for queue in context.meta.queues).difference(*known)
+    if len(known) == len(of) and others:
+        for cut in _of_faults(rows, context):
+            yield replace(cut, queues=others, certain=False)
+
+
+def _of_group(rows: Rows, context: RunContext, every: Sequence[polled.Reign]) -> Iterator[Cut]:
+    profile = context.profile
     for old, new in pairwise(every):
         if new.node == old.node:
             continue

@@ -3,7 +3,7 @@ later, and what faults had done to that one by then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,44 +29,53 @@ class Reign:
     in_sync: frozenset[str] | None
 
 
-def reigns(rows: Rows) -> Sequence[Reign]:
-    """In the order of their beginnings. A replica that believes to be master after another one of a later epoch has
-    said so is behind, and begins none."""
+def reigns(rows: Rows) -> Mapping[str, Sequence[Reign]]:
+    """Return those of each group, in the order of their beginnings. A replica that believes to be master after another
+    one of its group has said so of a later epoch is behind, and begins none."""
     states = np.sort(rows.where(kind="poll", f="state", type="ok"))
     times, epochs = rows.column("time_ns"), rows.column("epoch")
     said = [(int(times[at]), rows.text("node", at), int(epochs[at]), rows.value(at)) for at in states.tolist()]
-    said += [(int(times[term.at]), term.node, term.epoch, {"role": "master"}) for term in rows.memo(terms)]
-    found: list[Reign] = []
+    groups = {str(value.get("group", "")) for *_, value in said}
+    only = next(iter(groups)) if len(groups) == 1 else ""
+    for term in rows.memo(terms):
+        group = term.group if term.group in groups else only
+        said.append((int(times[term.at]), term.node, term.epoch, {"role": "master", "group": group}))
+    found: dict[str, list[Reign]] = {}
     for now_ns, node, epoch, value in sorted(said, key=lambda one: one[0]):
-        if value.get("role") != "master" or (found and 0 <= epoch < found[-1].epoch):
+        mine = found.setdefault(str(value.get("group", "")), [])
+        if value.get("role") != "master" or (mine and 0 <= epoch < mine[-1].epoch):
             continue
         names = value.get("set")
         in_sync = frozenset(map(str, names)) if isinstance(names, Sequence) and not isinstance(names, str) else None
-        if found and (found[-1].node, found[-1].epoch) == (node, epoch):
-            found[-1] = Reign(node, epoch, found[-1].since_ns, now_ns, in_sync or found[-1].in_sync)
+        if mine and (mine[-1].node, mine[-1].epoch) == (node, epoch):
+            mine[-1] = Reign(node, epoch, mine[-1].since_ns, now_ns, in_sync or mine[-1].in_sync)
         else:
-            found.append(Reign(node, epoch, now_ns, now_ns, in_sync))
-    return found
+            mine.append(Reign(node, epoch, now_ns, now_ns, in_sync))
+    return {group: mine for group, mine in found.items() if mine}
+
+
+def queues_of(rows: Rows, context: RunContext) -> Mapping[str, frozenset[int] | None]:
+    """Return the queues of each group that was polled; None for all, where there is one group."""
+    groups = rows.memo(reigns)
+    if len(groups) == 1:
+        return dict.fromkeys(groups)
+    return {group: frozenset(one.index for one in context.meta.queues if one.group == group) for group in groups}
 
 
 def explain(rows: Rows, context: RunContext, at: Ints, found: Explained, *, acked: bool) -> None:
     """Explain losses by who led when. ``at``: the rows that reported the records to clients."""
-    every, times = rows.memo(reigns), rows.column("time_ns")
+    times, queue, known = rows.column("time_ns"), rows.column("queue"), queues_of(rows, context)
     for number, row in enumerate(at.tolist()):
         mine, now_ns = np.array([number]), int(times[row])
-        old = _reign_of(rows, row, every)
+        of = [group for group, queues in known.items() if queues is None or int(queue[row]) in queues]
+        every = rows.memo(reigns)[of[0]] if of else []
+        old = _reign_of(rows, row, every) if of else None
         if old is None:
             found.say(mine, Lost.UNDECIDED, "and it is unknown which replica had reported it, or led then")
             continue
         later = [reign for reign in every if reign.until_ns > now_ns and reign.epoch >= old.epoch]
         sent_ns = _sent_ns(rows, row) if acked else 0
         _Loss(rows, context, found, mine, sent_ns, now_ns, old).explain(later, acked=acked)
-
-
-def _sent_ns(rows: Rows, row: int) -> int:
-    """Return when the send that this row ended began."""
-    place, known = places_in(rows.column("index"), rows.column("op")[[row]])
-    return int(rows.column("time_ns")[place[0]]) if known[0] else 0
 
 
 def _reign_of(rows: Rows, row: int, every: Sequence[Reign]) -> Reign | None:
@@ -79,6 +88,12 @@ def _reign_of(rows: Rows, row: int, every: Sequence[Reign]) -> Reign | None:
         return (before or own or [Reign(node, epoch, now_ns, now_ns, None)])[-1 if before else 0]
     before = [reign for reign in every if reign.since_ns <= now_ns]
     return before[-1] if before else None
+
+
+def _sent_ns(rows: Rows, row: int) -> int:
+    """Return when the send that this row ended began."""
+    place, known = places_in(rows.column("index"), rows.column("op")[[row]])
+    return int(rows.column("time_ns")[place[0]]) if known[0] else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,4 +98,4 @@ EVIDENCE = (
     ACKED,
 )
 #: The columns that all of this is read by, besides those of every explanation.
-COLUMNS = ("type", "epoch", *LIVES)
+COLUMNS = ("type", "epoch", "queue", *LIVES)
