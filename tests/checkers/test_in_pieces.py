@@ -34,6 +34,7 @@ from checkers.roles.disks import decisive_rows
 from tests.checkers.agreement.test_commits import replicas as committers
 from tests.checkers.harms import EMPTIED, HARMS
 from tests.checkers.histories import REPORTED, cut, places_kept, whole_of
+from tests.checkers.log.random_logs import of_logs
 from tests.checkers.recorded import recording
 from tests.checkers.slow.random_bounds import bounds
 from tests.checkers.slow.random_clients import clients, consumers
@@ -56,6 +57,7 @@ OF_NODES: tuple[Callable[[Random], pa.Table], ...] = (
     lambda rng: whole(nodes(rng)),
     lambda rng: replicated(rng, 200),
     lambda rng: random_table(rng, 120),
+    of_logs,
 )
 
 
@@ -175,6 +177,12 @@ def test_random_histories_may_be_cut_anywhere() -> None:
 @pytest.mark.full
 def test_many_random_histories_may_be_cut_anywhere() -> None:
     check_random(range(6, 140))
+
+
+def test_random_logs_may_be_cut_anywhere() -> None:
+    for seed in range(3):
+        rng = Random(f"logs in pieces {seed}")
+        check(of_logs(rng), context_of(seed, uses=["queues", "logs", "transactions"]), rng.choice((5, 40)), rng)
 
 
 def check_harmed(harms: Sequence[Callable[..., Any]], seed: int) -> None:

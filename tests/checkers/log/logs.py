@@ -63,9 +63,10 @@ class Txn:
         self.steps.append(Step("commit", op, queue, offset=offset))
         return self
 
-    def poll(self, places: dict[int, Places], type: str = "ok") -> Txn:
-        process, value = self._process()
-        self.history.poll(places, process=process, type=type, value=value)
+    def poll(self, places: dict[int, Places], *, process: str = "") -> Txn:
+        """Poll as a reader, or as a step that is named for the transaction."""
+        step, value = self._process()
+        self.history.poll(places, process=process or step, value=value)
         return self
 
     def ask(self, decision: str = "commit", type: str = "ok") -> Txn:
