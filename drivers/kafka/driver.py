@@ -21,11 +21,14 @@ from chaos.driver import (
 )
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
+from chaos.frames import Framing
+from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from drivers.kafka import topology, wire
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster, number_of
 from drivers.kafka.connection import ERROR, Connections
+from drivers.kafka.frames import FRAMING
 from drivers.kafka.members import GroupMember
 from drivers.kafka.positions import LogReader
 from drivers.kafka.recipe import RECIPES, recipe
@@ -115,6 +118,13 @@ class Kafka:
 
     def system_version(self) -> str:
         return self.options.version
+
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """Return the nodes in another version, which goes on with the first one's metadata version."""
+        return {node.name: node for node in self.nodes.nodes(recipe(version), self.promised)}
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     # What it promises
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from functools import cache
 from importlib.util import find_spec
 from io import BytesIO
@@ -72,8 +73,6 @@ def milliseconds(seconds: float) -> timedelta:
 
 def encode(name: str, number: int, client: str, values: Mapping[str, Any]) -> bytes:
     """Return the frame of a request: its length, header and body."""
-    from kio.serial import entity_writer as write
-
     schema = _schema(name, "request")
     header = schema.__header_schema__(
         request_api_key=schema.__api_key__,
@@ -81,10 +80,7 @@ def encode(name: str, number: int, client: str, values: Mapping[str, Any]) -> by
         correlation_id=number,
         client_id=client,
     )
-    buffer = BytesIO()
-    write(type(header))(buffer, header)
-    write(schema)(buffer, _entity(schema, values))
-    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
+    return _frame(header, _entity(schema, values))
 
 
 def decode(name: str, number: int, data: bytes) -> Any:
@@ -100,6 +96,41 @@ def decode(name: str, number: int, data: bytes) -> Any:
     if header.correlation_id != number or begin + size != len(data):
         raise BadAnswer(f"the answer to another request than this {name}")
     return answer
+
+
+def decode_request(data: bytes) -> tuple[int, str, Any]:
+    """Return a request's number, name and content; ``data`` begins behind the frame's length. Raises
+    :class:`BadAnswer` for one in another version than :data:`REQUESTS` has, and ``ImportError`` without kio."""
+    from kio.index import api_key_map
+    from kio.schema.request_header.v2 import RequestHeader
+    from kio.serial import entity_reader as read
+
+    key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
+    name = api_key_map.get(key, "")
+    if REQUESTS.get(name, (None,))[0] != version:
+        raise BadAnswer(f"a request {key} of version {version}")
+    try:
+        header, begin = read(RequestHeader)(data, 0)
+        return header.correlation_id, name, read(_schema(name, "request"))(data, begin)[0]
+    except Exception as error:  # as below
+        raise BadAnswer(f"no request: {error}") from error
+
+
+def encode_answer(name: str, number: int, values: Mapping[str, Any]) -> bytes:
+    """Return the frame of an answer; it has not been held up."""
+    schema = _schema(name, "response")
+    known = {"throttle_time": milliseconds(0)} if "throttle_time" in _classes(schema) else {}
+    return _frame(schema.__header_schema__(correlation_id=number), _entity(schema, {**known, **values}))
+
+
+def _frame(*entities: Any) -> bytes:
+    """Return the length of these, and what they are in bytes."""
+    from kio.serial import entity_writer as write
+
+    buffer = BytesIO()
+    for one in entities:
+        write(type(one))(buffer, one)
+    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
 
 
 @cache
@@ -119,12 +150,19 @@ def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
 def _value(schema: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         return _entity(schema, value)
+    if isinstance(value, int) and schema is not None:
+        return schema(value)
     return tuple(_value(schema, one) for one in value) if isinstance(value, (list, tuple)) else value
 
 
 @cache
 def _classes(schema: Any) -> Mapping[str, Any]:
-    return {one.name: next((part for part in _parts(one.type) if is_dataclass(part)), None) for one in fields(schema)}
+    """Return the class of what each field holds, by its name: an entity's, or that of errors; None for plain values."""
+    return {one.name: next(filter(_is_made, _parts(one.type)), None) for one in fields(schema)}
+
+
+def _is_made(part: Any) -> bool:
+    return is_dataclass(part) or (isinstance(part, type) and issubclass(part, Enum))
 
 
 def _parts(hint: Any) -> Iterator[Any]:

@@ -16,21 +16,6 @@ from drivers.kafka import wire
 Say = Callable[[str, str, Any], Mapping[str, Any] | bytes | None]
 
 
-def frame(name: str, number: int, fields: Mapping[str, Any]) -> bytes:
-    """Return the frame of an answer."""
-    from io import BytesIO
-
-    from kio.serial import entity_writer
-
-    schema = wire._schema(name, "response")
-    known = {"throttle_time": wire.milliseconds(0)} if "throttle_time" in schema.__dataclass_fields__ else {}
-    buffer = BytesIO()
-    header = schema.__header_schema__(correlation_id=number)
-    entity_writer(type(header))(buffer, header)
-    entity_writer(schema)(buffer, wire._entity(schema, {**known, **fields}))
-    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
-
-
 @dataclass
 class Servers:
     """A network. A node in ``down`` refuses connections, as does each that ``say`` answers ``b""``: it closes at once.
@@ -53,16 +38,10 @@ class Servers:
         return await asyncio.open_connection(sock=ours)
 
     async def _serve(self, node: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from kio.index import api_key_map
-        from kio.schema.request_header.v2 import RequestHeader
-        from kio.serial import entity_reader
-
         try:
             while True:
                 data = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-                header, begin = entity_reader(RequestHeader)(data, 0)
-                name = api_key_map[header.request_api_key]
-                request, _ = entity_reader(wire._schema(name, "request"))(data, begin)
+                number, name, request = wire.decode_request(data)
                 self.asked.append((node, name))
                 self.requests.append(request)
                 answer = self.say(node, name, request)
@@ -72,7 +51,7 @@ class Servers:
                 if isinstance(answer, bytes):
                     writer.write(answer)
                     break
-                writer.write(frame(name, header.correlation_id, answer))
+                writer.write(wire.encode_answer(name, number, answer))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -88,22 +67,20 @@ def metadata(
 ) -> Mapping[str, Any]:
     """Return what a broker knows of these topics (their names in one text), with one partition each."""
     partition = {
-        "error_code": _code(0),
+        "error_code": 0,
         "partition_index": 0,
         "leader_id": leader,
         "leader_epoch": epoch,
         "replica_nodes": [0, 1, 2],
         "isr_nodes": list(in_sync),
     }
-    known = [
-        {"error_code": _code(0), "name": name, "topic_id": None, "partitions": [partition]} for name in topics.split()
-    ]
+    known = [{"error_code": 0, "name": name, "topic_id": None, "partitions": [partition]} for name in topics.split()]
     return {"brokers": [], "topics": known}
 
 
 def produced(code: int = 0, offset: int = 5) -> Mapping[str, Any]:
     """Return the answer to a send."""
-    part = {"index": 0, "error_code": _code(code), "base_offset": offset, "record_errors": []}
+    part = {"index": 0, "error_code": code, "base_offset": offset, "record_errors": []}
     return {"responses": [{"name": "storm", "partition_responses": [part]}]}
 
 
@@ -111,44 +88,44 @@ def fetched(records: bytes = b"", *, code: int = 0, aborted: Sequence[tuple[int,
     """Return the answer to a read: of a queue from 2 to 100, of which all up to 90 is stable."""
     part = {
         "partition_index": 0,
-        "error_code": _code(code),
+        "error_code": code,
         "high_watermark": 100,
         "last_stable_offset": 90,
         "log_start_offset": 2,
         "aborted_transactions": [{"producer_id": one, "first_offset": first} for first, one in aborted],
         "records": records,
     }
-    return {"error_code": _code(0), "responses": [{"topic": "storm", "partitions": [part]}]}
+    return {"error_code": 0, "responses": [{"topic": "storm", "partitions": [part]}]}
 
 
 def limits(request: Any, code: int = 0) -> Mapping[str, Any]:
     """Return the beginning or the end, 2 or 90, as the request asks."""
     asked = request.topics[0].partitions[0].timestamp
-    part = {"partition_index": 0, "error_code": _code(code), "offset": 90 if asked == -1 else 2}
+    part = {"partition_index": 0, "error_code": code, "offset": 90 if asked == -1 else 2}
     return {"topics": [{"name": "storm", "partitions": [part]}]}
 
 
 def coordinator(node: int = 1, code: int = 0) -> Mapping[str, Any]:
     """Return who keeps a group's offsets."""
-    one = {"key": "g", "node_id": node, "host": "", "port": 0, "error_code": _code(code), "error_message": None}
+    one = {"key": "g", "node_id": node, "host": "", "port": 0, "error_code": code, "error_message": None}
     return {"coordinators": [one]}
 
 
 def stored(code: int = 0) -> Mapping[str, Any]:
     """Return the answer to a commit."""
-    return {"topics": [{"name": "storm", "partitions": [{"partition_index": 0, "error_code": _code(code)}]}]}
+    return {"topics": [{"name": "storm", "partitions": [{"partition_index": 0, "error_code": code}]}]}
 
 
 def offsets(offset: int, code: int = 0) -> Mapping[str, Any]:
     """Return a group's offset."""
-    part = {"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": _code(code)}
+    part = {"partition_index": 0, "committed_offset": offset, "metadata": "", "error_code": code}
     topics = [{"name": "storm", "partitions": [part]}]
-    return {"groups": [{"group_id": "g", "topics": topics, "error_code": _code(0)}]}
+    return {"groups": [{"group_id": "g", "topics": topics, "error_code": 0}]}
 
 
 def created(code: int = 0) -> Mapping[str, Any]:
     """Return the answer to the creation of a topic."""
-    one = {"name": "storm", "topic_id": None, "error_code": _code(code), "error_message": "no", "configs": []}
+    one = {"name": "storm", "topic_id": None, "error_code": code, "error_message": "no", "configs": []}
     return {"topics": [one]}
 
 
@@ -156,43 +133,37 @@ def quorum(leader: int) -> Mapping[str, Any]:
     """Return who leads the controllers."""
     part = {
         "partition_index": 0,
-        "error_code": _code(0),
+        "error_code": 0,
         "leader_id": leader,
         "leader_epoch": 3,
         "high_watermark": 9,
         "current_voters": [],
         "observers": [],
     }
-    return {"error_code": _code(0), "topics": [{"topic_name": "__cluster_metadata", "partitions": [part]}]}
-
-
-def _code(number: int) -> Any:
-    from kio.schema.errors import ErrorCode
-
-    return ErrorCode(number)
+    return {"error_code": 0, "topics": [{"topic_name": "__cluster_metadata", "partitions": [part]}]}
 
 
 def initialized(epoch: int = 3, code: int = 0) -> Mapping[str, Any]:
     """Return the epoch of a producer."""
-    return {"error_code": _code(code), "producer_id": 50, "producer_epoch": epoch}
+    return {"error_code": code, "producer_id": 50, "producer_epoch": epoch}
 
 
 def added(code: int = 0) -> Mapping[str, Any]:
     """Return that a queue belongs to a transaction."""
-    part = {"partition_index": 0, "partition_error_code": _code(code)}
+    part = {"partition_index": 0, "partition_error_code": code}
     return {"results_by_topic_v3_and_below": [{"name": "storm", "results_by_partition": [part]}]}
 
 
 def done(code: int = 0) -> Mapping[str, Any]:
     """Return an answer that has nothing but an error."""
-    return {"error_code": _code(code)}
+    return {"error_code": code}
 
 
 def beaten(epoch: int, *partitions: int, code: int = 0, changes: bool = True) -> Mapping[str, Any]:
     """Return the answer to a member's heartbeat, with the partitions that it may have."""
     given = [{"topic_id": UUID(int=7), "partitions": list(partitions)}] if partitions else []
     return {
-        "error_code": _code(code),
+        "error_code": code,
         "member_id": "member-1",
         "member_epoch": epoch,
         "heartbeat_interval": wire.milliseconds(1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from chaos.ops import Failed, QueueRef, Unknown
 from chaos.workload import body_hash
 from drivers.kafka import RECIPES, Options, create, recipe, wire
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, NOT_APPENDED, NOT_COMMITTED, QueueClient
+from drivers.kafka.frames import frames
 from stormproof.install import recipe_for
 from tests.drivers import kafka_servers as say
 from tests.drivers.kafka_servers import Servers
@@ -180,7 +182,7 @@ TROUBLE: dict[str, Any] = {
     "too large": b"\x7f\xff\xff\xff",
     "no answer of Kafka's": b"HTTP/1.1 400 Bad Request\r\n\r\n",
     "garbage": b"\0\0\0\x08" + b"\xff" * 8,
-    "another request's": say.frame("produce", 77, say.produced()),
+    "another request's": wire.encode_answer("produce", 77, say.produced()),
     "nothing in it": {"responses": []},
     "too much in it": {"responses": [*say.produced()["responses"], *say.produced()["responses"]]},
 }
@@ -201,7 +203,7 @@ def test_silence_is_unknown_and_a_refused_connection_is_a_failure(monkeypatch: p
     network.down = ("broker-1",)
     with pytest.raises(Failed, match="refused"):
         run(client(network).send(QUEUE, "0A", b"hello"))
-    monkeypatch.setattr("drivers.kafka.connection.REQUEST_S", 0.05)
+    monkeypatch.setattr("drivers.kafka.connection.REQUEST_S", 0.5)
     with pytest.raises(Unknown, match="no answer in time"):
         run(client(serving(produce=None)).send(QUEUE, "0A", b"hello"))
 
@@ -442,18 +444,52 @@ def test_a_switch_names_the_target_first_and_waits_until_it_leads() -> None:
             return say.metadata(leader=2, epoch=9) if elected else say.metadata(leader=1)
         if name == "elect_leaders":
             elected.append(node)
-            part = {"partition_id": 0, "error_code": say._code(0), "error_message": None}
+            part = {"partition_id": 0, "error_code": 0, "error_message": None}
             return {
-                "error_code": say._code(0),
+                "error_code": 0,
                 "replica_election_results": [{"topic": "storm", "partition_result": [part]}],
             }
         assert list(request.topics[0].partitions[0].replicas) == [2, 0, 1]
-        part = {"partition_index": 0, "error_code": say._code(0), "error_message": None}
+        part = {"partition_index": 0, "error_code": 0, "error_message": None}
         return {
-            "error_code": say._code(0),
+            "error_code": 0,
             "error_message": None,
             "responses": [{"name": "storm", "partitions": [part]}],
         }
 
     found = run(create(Options(queues=1)).switch(Servers(answer), "broker-2", "storm-0"))  # type: ignore[arg-type]
     assert found == {"from": "broker-1", "to": "broker-2", "epoch": 9}
+
+
+# What faults on requests see
+
+
+def test_requests_are_told_apart_and_refused_by_errors_after_which_nothing_has_happened() -> None:
+    reader = frames("kafka")
+    assert reader is not None and frames("votes") is None
+    send: Any = {"acks": -1, "timeout": wire.milliseconds(1), "topic_data": []}
+    part = {"index": 0, "records": RECORDED}
+    send = {**send, "topic_data": [{"name": "storm", "partition_data": [part]}]}
+    end: Any = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 1, "committed": True}
+    look: Any = {"key_type": 0, "coordinator_keys": ["g"]}
+    data = [wire.encode("produce", 1, "c", send), wire.encode("produce", 2, "c", {**send, "acks": 0})]
+    data += [wire.encode("end_txn", 3, "c", end), wire.encode("find_coordinator", 4, "c", look)]
+    buffer = bytearray(b"".join(data) + data[0][:9])
+    found = reader.requests(buffer)
+    assert [(one.kind, one.paired) for one in found] == [
+        *(("send", True), ("send", False), ("end", True), ("coordinator", True))
+    ]
+    assert [one.data for one in found] == data and bytes(buffer) == data[0][:9]
+    refused = reader.refusal(found[0])
+    with pytest.raises(Failed, match="produce: 19 "):
+        run(client(serving(produce=_renumbered(refused, 2))).send(QUEUE, "0A", b"hello"))
+    assert wire.decode("end_txn", 3, reader.refusal(found[2])[4:]).error_code == 14
+    assert reader.refusal(found[3]) == b""
+    assert reader.refusal(replace(found[0], data=found[0].data[:6] + b"\0\3" + found[0].data[8:])) == b""
+    assert [one.data for one in reader.answers(bytearray(refused * 2), ended=False)] == [refused] * 2
+    with pytest.raises(ValueError, match="not Kafka's"):
+        reader.requests(bytearray(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))
+
+
+def _renumbered(frame: bytes, number: int) -> bytes:
+    return frame[:4] + number.to_bytes(4, "big") + frame[8:]
