@@ -17,7 +17,7 @@ from tests.checkers.names import LAWS, OF_STORAGE
 from tests.checkers.recorded import EXPERIMENT, Recording, record
 
 #: They are held to it beside their own histories, as are those of storage clusters.
-WITHOUT_RECORDED = ("answers", "deliveries", "linearizable", "log", "watched-views", *OF_STORAGE)
+WITHOUT_RECORDED = ("answers", "deliveries", "isolation", "linearizable", "log", "watched-views", *OF_STORAGE)
 
 
 #: A law is asked a hundred times about each history: a third of the messages show it as much.
