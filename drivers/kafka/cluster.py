@@ -22,7 +22,7 @@ LAG_S = 3.0
 #: How long a member of a group may be silent.
 SESSION_S = 6.0
 #: JVMs that start while others do, on two cores.
-BEGIN_S = 120.0
+BEGIN_S = 300.0
 ORDERLY_S = 20.0
 #: Small, and short periods: what may be set otherwise.
 _USUAL: Mapping[str, object] = {
@@ -34,7 +34,6 @@ _USUAL: Mapping[str, object] = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
-    "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.session.timeout.ms": round(SESSION_S * 1e3),
     "group.consumer.min.session.timeout.ms": round(SESSION_S * 1e3),
     "group.consumer.heartbeat.interval.ms": 1_000,
@@ -83,14 +82,15 @@ _FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """``brokers``, and ``controllers`` of their own: none where each broker is a controller as well. ``properties`` are
-    Kafka's own, for all nodes; they win over those that follow from a profile, so that one sees what a promise is worth
-    that is not kept."""
+    """``brokers``, and ``controllers`` of their own: none where each broker is a controller as well. ``has_members``:
+    whether groups may have members by KIP-848. ``properties`` are Kafka's own, for all nodes; they win over those that
+    follow from a profile, so that one sees what a promise is worth that is not kept."""
 
     brokers: tuple[str, ...]
     controllers: tuple[str, ...]
     replicas: int
     timeout_ms: int
+    has_members: bool = True
     properties: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -113,16 +113,7 @@ class Cluster:
         properties = self._properties(name, role, profile)
         ports = {"kafka": 0} if role == BROKER else {}
         program = Program(
-            argv=(
-                "/bin/sh",
-                "-c",
-                FIND_JAVA + _START,
-                "{installed}",
-                "{disk}",
-                *_FLAGS,
-                "-cp",
-                f"{{installed}}/{LIB}/*",
-            ),
+            argv=("/bin/sh", "-c", FIND_JAVA + _START, "{installed}", "{disk}", *_FLAGS),
             files={
                 "server.properties": "".join(f"{key}={value}\n" for key, value in properties.items()),
                 "log4j.properties": _RELOAD4J,
@@ -165,7 +156,8 @@ class Cluster:
             "transaction.state.log.min.isr": min(profile.min_in_sync, self.replicas),
             "broker.session.timeout.ms": self.timeout_ms,
         }
-        return {**fixed, **_USUAL, **copies, **promised, **_given(self.properties, fixed)}
+        members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_members else {}
+        return {**fixed, **_USUAL, **members, **copies, **promised, **_given(self.properties, fixed)}
 
 
 def number_of(name: str) -> int:

@@ -31,12 +31,14 @@ from drivers.kafka.connection import ERROR, Connections
 from drivers.kafka.frames import FRAMING
 from drivers.kafka.members import GroupMember
 from drivers.kafka.positions import LogReader
-from drivers.kafka.recipe import RECIPES, recipe
+from drivers.kafka.recipe import FIRST_WITH_MEMBERS, RECIPES, is_at_least, recipe
 from drivers.kafka.topology import Known, Partition
 from drivers.kafka.transactions import Transactions
 
 #: Where Kafka keeps the offsets of groups, and the group that has it make that topic.
 OFFSETS, GROUP = "__consumer_offsets", "stormproof"
+#: Of no more partitions each broker's role is recorded.
+MOST_POLLED = 16
 CHANGE_S, SEEN_S, LOOK_S = 5.0, 15.0, 0.2
 EXISTS, NOT_NEEDED = 36, 84
 #: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
@@ -50,7 +52,8 @@ class Options:
     their own (1, 3 or 5; 0: the brokers are controllers, too). One ``topic`` has ``queues`` partitions with
     ``replicas`` each. A broker that was not heard of for ``timeout_ms`` is fenced. ``acks`` (all or master): what
     producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. ``isolation``:
-    read_committed or read_uncommitted."""
+    read_committed or read_uncommitted. With ``preview``, brokers before 4.0 also have members of groups by KIP-848, a
+    preview there."""
 
     version: str = RECIPES[0].version
     brokers: int = field(default=3, metadata={"within": range(1, 10)})
@@ -61,6 +64,7 @@ class Options:
     timeout_ms: int = field(default=3_000, metadata={"within": range(1_000, 120_001)})
     acks: str = ""
     isolation: str = "read_committed"
+    preview: bool = False
     properties: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -95,8 +99,13 @@ class Kafka:
             controllers=tuple(f"{CONTROLLER}-{number}" for number in range(options.controllers)),
             replicas=options.replicas,
             timeout_ms=options.timeout_ms,
+            has_members=self._has_members,
             properties=options.properties,
         )
+
+    @property
+    def _has_members(self) -> bool:
+        return self.options.preview or is_at_least(self.options.version, FIRST_WITH_MEMBERS)
 
     def cluster(self, mutant: str) -> ClusterSpec:
         """Return the nodes. Raises :class:`BadInput` when kio is not installed, and ``ValueError`` for a profile that
@@ -114,7 +123,9 @@ class Kafka:
 
     def queues(self) -> tuple[QueueRef, ...]:
         topic = self.options.topic
-        return tuple(QueueRef(index=one, topic=topic, queue_id=one) for one in range(self.options.queues))
+        return tuple(
+            QueueRef(index=one, topic=topic, queue_id=one, group=f"{topic}-{one}") for one in range(self.options.queues)
+        )
 
     def system_version(self) -> str:
         return self.options.version
@@ -148,8 +159,9 @@ class Kafka:
         return Exposure(loss_window_s=window_s, readers_see_confirmed=True)
 
     def evidence(self) -> frozenset[Evidence]:
-        """Return roles as polled, where there is one partition: a broker has a role in each."""
-        return frozenset({Evidence.OPERATIONS, *((Evidence.POLLS,) if self.options.queues == 1 else ())})
+        """Return roles as polled, where there are few partitions: a broker has a role in each."""
+        polls = (Evidence.POLLS,) if self.options.queues <= MOST_POLLED else ()
+        return frozenset({Evidence.OPERATIONS, *polls})
 
     # Clients
 
@@ -167,6 +179,12 @@ class Kafka:
         return LogReader(self.client(network, name))
 
     def group_member(self, network: Network, name: str, group: str) -> GroupMember:
+        """Return a member. Raises :class:`BadInput` for a version that has none, unless its preview was asked for."""
+        if not self._has_members:
+            raise BadInput(
+                f"Kafka {self.options.version} has members of groups by KIP-848 only as a preview: say `preview: true`,"
+                " or take version 4.0.0 or a newer one"
+            )
         return GroupMember(self.client(network, name), group, self.queues())
 
     def transactions(self, network: Network, name: str, *, id: str) -> Transactions:
@@ -183,10 +201,10 @@ class Kafka:
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         nodes, connections = self.nodes, Connections(cast(Dials, network), HARNESS)
         try:
-            ops = {one: record("poll", f="state", type="invoke", node=one) for one in nodes.brokers} if record else {}
+            asked = self._asked(record) if record else {}
             views = await topology.ask_all(connections, nodes, (self.options.topic, OFFSETS))
-            if record and self.options.queues == 1:
-                self._note(record, ops, views)
+            if record:
+                self._note(record, asked, views)
             leader = await topology.controller_leader(connections, nodes, next(iter(views))) if views else ""
             settled = bool(leader) and await self._settled(connections, nodes, views)
         finally:
@@ -198,18 +216,28 @@ class Kafka:
             settled=settled,
         )
 
-    def _note(self, record: Record, ops: Mapping[str, int], views: Mapping[str, Known]) -> None:
-        """Record what each broker knows of the only partition: whether it leads it itself, since which epoch."""
-        for node, known in views.items():
-            found = known.get((self.options.topic, 0))
+    def _asked(self, record: Record) -> Mapping[tuple[str, QueueRef], int]:
+        """Record that each broker is asked for its role in each partition, if these are few."""
+        queues = self.queues() if self.options.queues <= MOST_POLLED else ()
+        return {
+            (node, queue): record("poll", f="state", type="invoke", node=node, value={"group": queue.group})
+            for node in self.nodes.brokers
+            for queue in queues
+        }
+
+    def _note(self, record: Record, asked: Mapping[tuple[str, QueueRef], int], views: Mapping[str, Known]) -> None:
+        """Record what each broker knows of a partition: whether it leads it itself, and since which epoch."""
+        for (node, queue), op in asked.items():
+            found = views.get(node, {}).get((queue.topic, queue.queue_id))
             if found is not None:
-                role = "master" if found.leader == node else "slave"
-                value = {"role": role, **({"set": sorted(found.in_sync)} if role == "master" else {})}
-                record("poll", f="state", type="ok", node=node, op=ops[node], epoch=found.epoch, value=value)
+                leads = found.leader == node
+                role = {"role": "master", "set": sorted(found.in_sync)} if leads else {"role": "slave"}
+                value = {"group": queue.group, **role}
+                record("poll", f="state", type="ok", node=node, op=op, epoch=found.epoch, value=value)
 
     def _group(self, queue: QueueRef, views: Mapping[str, Known]) -> ReplicaGroup:
         found = topology.newest(views, (queue.topic, queue.queue_id))
-        replicas, name = self.holders(queue), f"{queue.topic}-{queue.queue_id}"
+        replicas, name = self.holders(queue), queue.group
         if found is None or found.leader not in replicas:
             return ReplicaGroup(name=name, replicas=replicas, epoch=found.epoch if found else -1)
         in_sync = tuple(one for one in replicas if one in found.in_sync)

@@ -10,8 +10,9 @@ from drivers._java import maven
 SYSTEM = "kafka"
 #: The preferred one first. Others are made on demand.
 VERSIONS = ("3.9.1", "4.1.0")
-#: The first version for which this driver is written, and the first that logs with Log4j 2.
-FIRST, FIRST_WITH_LOG4J2 = (3, 9), (4, 0)
+#: The first version for which this driver is written; the first that logs with Log4j 2; and the first in which members
+#: of groups by KIP-848 are no preview.
+FIRST, FIRST_WITH_LOG4J2, FIRST_WITH_MEMBERS = (3, 9), (4, 0), (4, 0)
 _RELOAD4J = (("org.slf4j", "slf4j-reload4j", "1.7.36"),)
 _LOG4J2 = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
@@ -22,9 +23,9 @@ _LOG4J2 = (
 def recipe(version: str) -> Recipe:
     """Return the recipe of any version from 3.9.0 on. Raises ``ValueError`` for what is not such a version; whether
     the registry has it is for Maven to say."""
-    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", version) or _minor(version) < FIRST:
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", version) or not is_at_least(version, FIRST):
         raise ValueError(f"version: expected three numbers from 3.9.0 on, such as {VERSIONS[0]}, got {version!r}")
-    logging = _LOG4J2 if _minor(version) >= FIRST_WITH_LOG4J2 else _RELOAD4J
+    logging = _LOG4J2 if is_at_least(version, FIRST_WITH_LOG4J2) else _RELOAD4J
     return Recipe(
         system=SYSTEM,
         version=version,
@@ -40,6 +41,11 @@ def recipe(version: str) -> Recipe:
         ),
         makes=(f"{maven.LIB}/kafka_2.13-{version}.jar",),
     )
+
+
+def is_at_least(version: str, first: tuple[int, int]) -> bool:
+    """Return whether a version is as new as this one, or newer."""
+    return _minor(version) >= first
 
 
 def _minor(version: str) -> tuple[int, ...]:

@@ -218,7 +218,7 @@ def test_a_member_has_what_it_was_given_once_it_knows_where_to_begin_and_gives_b
     )
 
     async def use() -> None:
-        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
         joined = await member.join(["storm"])
         assert joined.value == {"queues": [0], "generation": 1, "rejoin": False, "following": {"0": 5}}
         assert (await member.heartbeat()).value["queues"] == [0, 1], "its offset could be had this time"
@@ -247,7 +247,7 @@ def test_a_member_that_was_put_out_is_told_to_join_again(code: int) -> None:
     )
 
     async def use(call: str) -> None:
-        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
         await member.join(["storm"])
         await (member.commit({QUEUE: 4}) if call == "commit" else member.heartbeat())
 
@@ -261,7 +261,7 @@ def test_commits_carry_the_members_epoch_and_leaving_gives_all_back() -> None:
     network = serving(consumer_group_heartbeat=beats, offset_commit=[say.stored(), say.stored(113)])
 
     async def use() -> None:
-        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
         await member.join(["storm"])
         await member.commit({QUEUE: 4})
         with pytest.raises(Failed) as raised:
