@@ -54,8 +54,8 @@ _CLUSTER = 'cluster: { name: storm, listen: "{ip}:{port:cluster}", routes: [ ROU
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """A cluster of ``servers`` (1, 3 or 5) of NATS ``version``, which ``stormproof install`` has built, with
-    ``streams``, each a queue of its own with ``replicas`` (1, 3 or 5). Servers report their roles where there is one
-    stream. ``sync_interval``: ``always``, or such as ``30s``; without it, ``always`` where the profile says ``flush:
+    ``streams``, each a queue of its own with ``replicas`` (1, 3 or 5). Disks are compared where there is one stream.
+    ``sync_interval``: ``always``, or such as ``30s``; without it, ``always`` where the profile says ``flush:
     sync``, else JetStream's own 2m. With ``deduplicate``, messages have ids that JetStream compares, so that it stores
     no retry of what it has."""
 
@@ -96,7 +96,8 @@ class Nats:
         return (*map(stream_of, self.queues()), OFFSETS)
 
     def queues(self) -> tuple[QueueRef, ...]:
-        return tuple(QueueRef(index=at, topic=TOPIC, queue_id=at) for at in range(self.options.streams))
+        refs = (QueueRef(index=at, topic=TOPIC, queue_id=at) for at in range(self.options.streams))
+        return tuple(replace(one, group=stream_of(one)) for one in refs)
 
     def system_version(self) -> str:
         return self.options.version
@@ -134,11 +135,11 @@ class Nats:
         return Exposure(loss_window_s=min(interval_s, 3600.0))
 
     def evidence(self) -> frozenset[Evidence]:
-        """Return what there is of one stream with several copies: these, and roles in versions that report terms."""
-        if self.options.streams > 1 or self.options.replicas == 1:
-            return frozenset()
-        has_terms = not self.options.version.startswith("2.10.")
-        return frozenset({Evidence.FINAL_LOGS, *((Evidence.POLLS,) if has_terms else ())})
+        """Return roles, in versions that report terms, and of one stream what the disks hold: a stream has a log of its
+        own, and rows of final logs know one for each node."""
+        has_terms = self.options.replicas > 1 and not self.options.version.startswith("2.10.")
+        has_log = self.options.replicas > 1 and self.options.streams == 1
+        return frozenset({*([Evidence.POLLS] if has_terms else []), *([Evidence.FINAL_LOGS] if has_log else [])})
 
     def cluster(self, mutant: str) -> ClusterSpec:
         program = self._program()
@@ -165,8 +166,8 @@ class Nats:
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         dials, everyone = cast(Dials, network), self.nodes if self.options.replicas == self.options.servers else ()
-        polled = self.streams[0] if Evidence.POLLS in self.evidence() else ""
-        found = await status.take(dials, self.nodes, record if polled else None, polled)
+        polled = self.streams[:-1] if Evidence.POLLS in self.evidence() else ()
+        found = await status.take(dials, self.nodes, record, polled)
         for stream in self.streams:
             before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
@@ -199,7 +200,7 @@ class Nats:
         """Record what the disks of all servers that answer hold of the one stream."""
         stream = self.streams[0]
         if Evidence.FINAL_LOGS in self.evidence() and isinstance(network, CanReadFiles):
-            for node, found in (await status.take(cast(Dials, network), self.nodes, None, "")).items():
+            for node, found in (await status.take(cast(Dials, network), self.nodes)).items():
                 if stream in found.streams:
                     await final_state.collect(network, node, stream, found.streams[stream].last, record)
 

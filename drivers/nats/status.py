@@ -35,16 +35,20 @@ class Status:
     streams: Mapping[str, Replica]
 
 
-async def take(network: Dials, nodes: Sequence[str], record: Record | None, polled: str) -> Mapping[str, Status]:
+async def take(
+    network: Dials, nodes: Sequence[str], record: Record | None = None, polled: Sequence[str] = ()
+) -> Mapping[str, Status]:
     """Ask all servers at once, each over a connection of its own; those that don't answer are left out. With
-    ``record``, write what each says of the stream ``polled``."""
+    ``record``, write what each says of its role in the streams ``polled``."""
     found = await gather(*(_status(network, node, nodes, record, polled) for node in nodes))
     return {node: status for node, status in zip(nodes, found, strict=True) if status is not None}
 
 
-async def _status(network: Dials, node: str, nodes: Sequence[str], record: Record | None, polled: str) -> Status | None:
+async def _status(
+    network: Dials, node: str, nodes: Sequence[str], record: Record | None, polled: Sequence[str]
+) -> Status | None:
     session = Session(network, HARNESS, (node,))
-    row = record("poll", f="state", type="invoke", node=node) if record else -1
+    asked = {stream: record("poll", f="state", type="invoke", node=node) for stream in polled} if record else {}
     try:
         health = await session.about(node, "HEALTHZ", **{"js-meta-only": True})
         groups = await session.about(node, "RAFTZ", account=ACCOUNT)
@@ -54,9 +58,10 @@ async def _status(network: Dials, node: str, nodes: Sequence[str], record: Recor
         return None
     finally:
         session.close()
-    if record and polled in streams:
-        value = {"role": "master" if streams[polled].leads else "slave", "end": streams[polled].last}
-        record("poll", f="state", type="ok", node=node, op=row, epoch=streams[polled].term, value=value)
+    for stream, row in asked.items():
+        if record and (one := streams.get(stream)):
+            value = {"role": "master" if one.leads else "slave", "end": one.last, "group": stream}
+            record("poll", f="state", type="ok", node=node, op=row, epoch=one.term, value=value)
     return Status(health.get("status") == "ok", streams)
 
 
