@@ -45,6 +45,7 @@ EXPIRES = {
     A.OBJECT_ORPHANED: "it is judged after recovery, when no fault is left",
     A.FILE_ORPHANED: "it is judged after recovery, when no fault is left",
     A.WITHHELD: "it is judged after recovery, when no fault is left",
+    A.LSO_STALLED: "it is judged by the final read, when no fault is left",
 }
 #: Those of the names that tell of something that happened, or are counted only.
 HAPPENED = {A.NEVER_COMMITTED, "never-delivered-by-policy"}
