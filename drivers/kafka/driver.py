@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 from chaos.driver import (
     ClusterSpec,
@@ -24,10 +23,10 @@ from chaos.errors import BadInput
 from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from drivers.kafka import topology, wire
+from drivers.kafka import changes, topology, wire
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
-from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster, number_of
-from drivers.kafka.connection import ERROR, Connections
+from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
+from drivers.kafka.connection import Connections
 from drivers.kafka.frames import FRAMING
 from drivers.kafka.members import GroupMember
 from drivers.kafka.positions import LogReader
@@ -39,8 +38,6 @@ from drivers.kafka.transactions import Transactions
 OFFSETS, GROUP = "__consumer_offsets", "stormproof"
 #: Of no more partitions each broker's role is recorded.
 MOST_POLLED = 16
-CHANGE_S, SEEN_S, LOOK_S = 5.0, 15.0, 0.2
-EXISTS, NOT_NEEDED = 36, 84
 #: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
 #: and until the file system's journal follows (5 s).
 KERNEL_S = 40.0
@@ -248,7 +245,8 @@ class Kafka:
         followers follow it, and groups' offsets are served. The topic is created here, once."""
         if not self._made:
             with suppress(Failed, Unknown):
-                await self._create(connections, next(iter(views)))
+                replicas = {queue.queue_id: self.holders(queue) for queue in self.queues()}
+                await changes.create_topic(connections, next(iter(views)), self.options.topic, replicas)
                 self._made = True
             return False
         for queue in self.queues():
@@ -277,55 +275,14 @@ class Kafka:
             client.close()
         return topology.agreed(views, nodes, (OFFSETS, 0)) is not None
 
-    async def _create(self, connections: Connections, node: str) -> None:
-        """Create the topic, with each partition's replicas where :meth:`holders` says. Raises :class:`Failed` or
-        :class:`Unknown` when it may not be there."""
-        assignments = [
-            {"partition_index": queue.queue_id, "broker_ids": [number_of(one) for one in self.holders(queue)]}
-            for queue in self.queues()
-        ]
-        topic = {"name": self.options.topic, "num_partitions": -1, "replication_factor": -1, "configs": []}
-        asked = {"topics": [{**topic, "assignments": assignments}], "timeout": wire.milliseconds(CHANGE_S)}
-        await self._change(connections, node, "create_topics", asked, EXISTS)
-
-    @staticmethod
-    async def _change(
-        connections: Connections, node: str, request: str, asked: Mapping[str, Any], done: int = 0
-    ) -> None:
-        """Ask for a change; the error ``done`` says that there is nothing to do."""
-        try:
-            await connections.ask(node, request, asked, (done,), CHANGE_S)
-        except Failed as error:
-            if error.answer.value.get(ERROR) != done:
-                raise
-
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
-        """Name ``target`` as the first replica of the partition, and have its preferred leader elected, as operators
-        do; then wait until all brokers that answer say that it leads."""
-        nodes, connections = self.nodes, Connections(cast(Dials, network), HARNESS)
-        topic, _, number = group.rpartition("-")
-        queue = self.queues()[int(number)]
-        first = [target, *(one for one in self.holders(queue) if one != target)]
-        partition = {"partition_index": queue.queue_id, "replicas": [number_of(one) for one in first]}
-        order = {"timeout": wire.milliseconds(CHANGE_S), "topics": [{"name": topic, "partitions": [partition]}]}
-        chosen = [{"topic": topic, "partitions": [queue.queue_id]}]
-        election = {"election_type": 0, "topic_partitions": chosen, "timeout": wire.milliseconds(CHANGE_S)}
+        (queue,) = (queue for queue in self.queues() if queue.group == group)
+        order = [target, *(one for one in self.holders(queue) if one != target)]
+        connections = Connections(cast(Dials, network), HARNESS)
         try:
-            before = topology.newest(await topology.ask_all(connections, nodes, [topic]), (topic, queue.queue_id))
-            if before is None or not before.leader:
-                raise Failed(f"no broker leads {group}")
-            await self._change(connections, before.leader, "alter_partition_reassignments", order)
-            await self._change(connections, before.leader, "elect_leaders", election, NOT_NEEDED)
-            deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
-            while network.now_ns() < deadline_ns:
-                views = await topology.ask_all(connections, nodes, [topic])
-                now = topology.newest(views, (topic, queue.queue_id))
-                if now is not None and now.leader == target:
-                    return {"from": before.leader, "to": target, "epoch": now.epoch}
-                await asyncio.sleep(LOOK_S)
+            return await changes.elect(network, connections, self.nodes, queue, order)
         finally:
             connections.close()
-        raise Unknown(f"{target} was to be elected, and did not lead within {SEEN_S:g} s")
 
     async def collect(self, network: Network, record: Record) -> None:
         """Record nothing more: each replica is read by consumers' own requests, through its own node."""

@@ -31,7 +31,7 @@ ANY = 1 << 40
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine under load is no silent server."""
-    for bound in ("connection.REQUEST_S", "topology.LOOK_S", "driver.CHANGE_S"):
+    for bound in ("connection.REQUEST_S", "topology.LOOK_S", "changes.CHANGE_S"):
         monkeypatch.setattr(f"drivers.kafka.{bound}", 60.0)
 
 
