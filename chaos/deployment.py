@@ -142,6 +142,19 @@ class CanAddNodes(Protocol):
 
 
 @runtime_checkable
+class CanReplaceNodes(Protocol):
+    """Can start a node in another version of its system."""
+
+    async def replace(self, spec: NodeSpec) -> Mapping[str, object]:
+        """Have the node of this name, which is down, be started as this says from its next life on, at the same place,
+        with the same disk and the same ports. Undo: ``restore``, which ends a life that began so, and ``start``. Raises
+        NotNow if it is running."""
+
+    def replaced(self) -> Sequence[str]:
+        """Return the nodes whose latest life began otherwise than their first."""
+
+
+@runtime_checkable
 class CanRuleLinks(Protocol):
     """A deployment whose links can't do all of :data:`chaos.effects.links.ACTIONS` has ``LINK_ACTIONS``, a set of
     those that they can, and ``CLIENT_LINK_ACTIONS`` if those of clients can do others; a fault that uses what is

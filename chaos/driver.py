@@ -392,6 +392,16 @@ class DeclaresGaps(Protocol):
 
 
 @runtime_checkable
+class CanUpgrade(Protocol):
+    """Optional power of a driver: nodes can run another version of the system on the data that they have, beside nodes
+    that run the first one. ``system_version()`` says which that is."""
+
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """How each of the nodes is started in this version, by name: with the same ports. Raises ``ValueError`` or
+        :class:`chaos.errors.BadInput` for a version that isn't to be had."""
+
+
+@runtime_checkable
 class CanFrame(Protocol):
     """Optional power of a driver: it can tell requests and answers apart in what its clients and nodes send, so that
     faults hit requests of a kind."""

@@ -35,6 +35,7 @@ class Verb(StrEnum):
     MEND_TIER = "mend_tier"
     ADD_CONTROLLER = "add_controller"
     UNDRAIN = "undrain"
+    RESTORE = "restore"  # the node is ended if it runs in another version than its first, in which it starts next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +104,7 @@ class Fault(Protocol):
     """``needs`` names the capability protocols of ``chaos.deployment`` (and of ``chaos.driver``, such as
     ``CanSwitch``) without which the fault can't be done; that is checked before anything starts. So is
     ``link_actions``, which a fault on links has besides: the classes of :data:`chaos.effects.links.ACTIONS` that it
-    uses; and ``request_kinds``, which a fault on requests has: the kinds, from its option ``requests``, that it hits,
-    none for all."""
+    uses."""
 
     @property
     def needs(self) -> Sequence[type]: ...
@@ -140,6 +140,15 @@ class Probes(Protocol):
         """Return what is seen now, as JSON; change nothing. Asked after ``inject`` and after the undo, and written into
         the history. ``effect`` in it (see :mod:`chaos.run.probes`) says how much of that shows the fault: ``none``
         after ``inject`` means that the fault has no effect, so that it is taken back and tried again."""
+
+
+@runtime_checkable
+class FitsSystems(Protocol):
+    """Optional power of a fault: some of its options mean something for certain systems only."""
+
+    def misfits(self, driver: object) -> Mapping[str, str]:
+        """Return what is wrong for the system of this driver, a sentence by option. Asked before anything starts, once
+        it is known that the driver has all powers that the fault needs."""
 
 
 @runtime_checkable
@@ -181,6 +190,10 @@ class World(Protocol):
     async def drain(self, node: str) -> Mapping[str, object]:
         """Have the system take everything from a node. Undo: ``undrain``. Raises :class:`NotNow` when that was
         refused."""
+
+    async def change_version(self, node: str, version: str) -> Mapping[str, object]:
+        """Have a node that is down run this version of the system from its next life on; what shows it. Undo:
+        ``restore``, and ``start``. Raises :class:`NotNow` when it runs."""
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         """Make the tier handle requests wrongly. Undo: ``mend_tier``. Raises :class:`NotNow` if it is out of reach."""

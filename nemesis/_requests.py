@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import cast
 
 from chaos.deployment import CanRuleLinks, CanRuleRequests
 from chaos.driver import CanFrame, ClusterView
 from chaos.effects.requests import OnRequests
 from chaos.experiment.targets import CLIENT, choose
 from chaos.fault import Effect, Injection, World, on
+from chaos.plugins import nearest
 from nemesis._links import put_up, rule, undo_of
 
 
@@ -24,9 +26,11 @@ class OfClients:
     detail: Mapping[str, object] = field(default_factory=dict)
     needs: Sequence[type] = (CanRuleLinks, CanRuleRequests, CanFrame)
 
-    @property
-    def request_kinds(self) -> Sequence[str]:
-        return self.action.kinds
+    def misfits(self, driver: object) -> Mapping[str, str]:
+        """Refuse kinds that nobody asks for there."""
+        known = cast(CanFrame, driver).framing().kinds
+        unknown = next((kind for kind in self.action.kinds if kind not in known), "")
+        return {"requests": f"nobody asks for {unknown!r} there; {nearest(unknown, known)}"} if unknown else {}
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.target, view, rng)

@@ -1,4 +1,4 @@
-"""Restart nodes one after another, each when the previous one serves again, as an upgrade does."""
+"""Restart nodes one after another, each when the previous one serves again, as an upgrade to the same version does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
 from nemesis._lives import How, again, comes_back, downs, power, starts, take_down
 
-ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}, "upgrade": {}}
+ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from chaos.deployment import (
     CanHarmDisks,
     CanLimitDescriptors,
     CanLimitMemory,
+    CanReplaceNodes,
     CanRollBackDisks,
     CanSlowProcessors,
     CanWipe,
@@ -119,7 +120,9 @@ class AttachDeployment(MachineDeployment):
     PROGRAM_LACKS = {
         **dict.fromkeys((CanWipe, CanHarmDisks, CanRollBackDisks), _DISK),
         **dict.fromkeys((CanSlowProcessors, CanLimitMemory, CanLimitDescriptors), _LIMITS),
-        **dict.fromkeys((CanAddNodes, CanAddBrokers, CanRemoveBrokers, CanChangeControllers, CanDrain), _MEMBERS),
+        **dict.fromkeys(
+            (CanAddNodes, CanAddBrokers, CanRemoveBrokers, CanChangeControllers, CanDrain, CanReplaceNodes), _MEMBERS
+        ),
         CanBreakTier: ("a harness that is killed could not undo it", "faults on its links"),
     }
 

@@ -11,7 +11,7 @@ import gc
 import importlib
 import signal
 import threading
-from collections.abc import Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,8 @@ from chaos.errors import BadInput, DeploymentError
 from chaos.fault import NotNow, Undo, Verb
 from chaos.frames import CodecFrames, Framing
 from chaos.machines.disk_corruption import HarmsDisks
-from chaos.node import Codec, M, Message, NodeSpec
+from chaos.machines.lifecycle.versions import Versions
+from chaos.node import Codec, M, Message, Node, NodeSpec
 from chaos.shell.address_rewriting import AddressRewriter
 
 #: What every node's options say besides its own: to wait costs nothing here, each step does.
@@ -79,6 +80,8 @@ class SimDeployment(HarmsDisks):
         self._nodes: dict[str, SimNode] = {}
         self._clients: dict[str, SimClient] = {}
         self._copies: dict[str, CopiedFiles] = {}
+        self._specs: dict[str, NodeSpec] = {}
+        self._versions = Versions(self._specs)
         self._on_trace: OnTrace = lambda row: None
 
     @property
@@ -154,15 +157,11 @@ class SimDeployment(HarmsDisks):
 
     def _make(self, spec: NodeSpec) -> SimNode:
         """Set up a node's machine, disk and links; it does not run yet."""
-        try:
-            build = importlib.import_module(spec.package).build
-        except (ImportError, AttributeError) as error:
-            raise DeploymentError(
-                f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})"
-            ) from error
+        _builder(spec)
+        self._specs[spec.name] = spec
         node = SimNode(
-            replace(spec, options={**VIRTUAL, **spec.options}),
-            build,
+            _virtual(spec),
+            self._build,
             loop=self.loop,
             net=self._net,
             draws=self._draws,
@@ -172,6 +171,23 @@ class SimDeployment(HarmsDisks):
         self._nodes[spec.name] = node
         self._net.add(node)
         return node
+
+    def _build(self, spec: NodeSpec) -> Node:
+        """Make the node of a new life."""
+        self._versions.born(spec.name)
+        return _builder(spec)(spec)
+
+    async def replace(self, spec: NodeSpec) -> Mapping[str, object]:
+        node = self._node(spec.name)
+        if node.alive:
+            raise NotNow(f"{spec.name} is running")
+        _builder(spec)
+        shown = self._versions.replace(spec)
+        node.spec = _virtual(spec)
+        return shown
+
+    def replaced(self) -> tuple[str, ...]:
+        return self._versions.replaced()
 
     async def stop(self) -> None:
         for client in self._clients.values():
@@ -202,6 +218,14 @@ class SimDeployment(HarmsDisks):
             case Verb.RELEASE:
                 node_name, _, kind = step.subject.rpartition("/")
                 self._node(node_name).lift(kind)
+            case Verb.RESTORE:
+                node = self._node(step.subject)
+                began_otherwise = self._versions.restore(step.subject)
+                node.spec = _virtual(self._specs[step.subject])
+                if began_otherwise and node.paused:
+                    node.die()
+                elif began_otherwise and node.alive:
+                    node.end()
             case Verb.RESUME:
                 node = self._node(step.subject)
                 if node.paused:
@@ -321,6 +345,19 @@ class SimDeployment(HarmsDisks):
         if not node.alive:
             raise NotNow(f"{name} is not running")
         return node
+
+
+def _virtual(spec: NodeSpec) -> NodeSpec:
+    return replace(spec, options={**VIRTUAL, **spec.options})
+
+
+def _builder(spec: NodeSpec) -> Callable[[NodeSpec], Node]:
+    """Return what makes this node. Raises :class:`DeploymentError`."""
+    try:
+        build: Callable[[NodeSpec], Node] = importlib.import_module(spec.package).build
+    except (ImportError, AttributeError) as error:
+        raise DeploymentError(f"node {spec.name}: package {spec.package!r} offers no build(spec) ({error})") from error
+    return build
 
 
 class SimClient:

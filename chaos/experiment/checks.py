@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationInfo, ValidatorFunctionWrapHandler
 
 from chaos import plugins
-from chaos.driver import CanAddBrokers, CanFrame, Dials, Driver, HasClientLibrary, HasClientPrograms, TellsEvents
+from chaos.driver import CanAddBrokers, Dials, Driver, HasClientLibrary, HasClientPrograms, TellsEvents
 from chaos.errors import BadInput, meant
 from chaos.experiment import powers, waits
 from chaos.experiment.capabilities import (
@@ -34,6 +34,7 @@ from chaos.experiment.options import PluginUse
 from chaos.experiment.profiles import KEY, Promises
 from chaos.experiment.source import Place
 from chaos.experiment.targets import CLIENT, Target, is_target
+from chaos.fault import FitsSystems
 from chaos.node import NodeSpec
 from chaos.plugins import PluginKind, nearest
 from chaos.program import problems
@@ -305,10 +306,8 @@ def fault(given: dict[str, Any], inner: ValidatorFunctionWrapHandler, info: Vali
             faulted = target if target in setting.nodes else ""
             unable = powers.unable(setting.host, setting.deployment, setting.programs, faulted, made)
             found += (((), problem) for problem in unable)
-    if isinstance(setting.driver, CanFrame) and on is not None and (not on or setting.deployment in on):
-        known = setting.driver.framing().kinds
-        unknown = [kind for kind in getattr(made, "request_kinds", ()) if kind not in known]
-        found += ((("requests",), f"nobody asks for {kind!r} here; {nearest(kind, known)}") for kind in unknown)
+    if isinstance(made, FitsSystems) and setting.driver is not None and not found and on is not None:
+        found += (((option,), problem) for option, problem in made.misfits(setting.driver).items())
     if setting.nodes and isinstance(target, str) and target and not is_target(target, setting.nodes, links=links):
         words = (*(str(word) for word in Target), *setting.nodes, *((CLIENT,) if links else ()))
         found += _no_node(setting, target, words, "target")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from chaos.deployment import CanAddNodes, Deployment
+from chaos.deployment import CanAddNodes, CanReplaceNodes, Deployment
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
@@ -16,6 +16,7 @@ from chaos.driver import (
     CanRemoveBrokers,
     CanSwitch,
     CanTransferLeader,
+    CanUpgrade,
     ClusterView,
     Driver,
     Record,
@@ -113,6 +114,10 @@ class RunWorld:
             return await cast(CanDrain, self._driver).drain(self._deployment, node)
         except (Failed, Unknown) as error:
             raise NotNow(error.reason) from error
+
+    async def change_version(self, node: str, version: str) -> Mapping[str, object]:
+        spec = cast(CanUpgrade, self._driver).in_version(version)[node]
+        return await cast(CanReplaceNodes, self._deployment).replace(spec)
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:
         try:

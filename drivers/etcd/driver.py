@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Network, Profile, Record, ReplicaGroup
@@ -21,7 +21,7 @@ from drivers.etcd.api import call, look
 from drivers.etcd.frames import FRAMING
 from drivers.etcd.locks import EtcdLocks
 from drivers.etcd.objects import EtcdObjects
-from drivers.etcd.recipe import PROGRAM, RECIPES
+from drivers.etcd.recipe import PROGRAM, RECIPES, recipe
 
 GROUP = "etcd"
 CHANGE_S = 2.0
@@ -54,9 +54,7 @@ class Options:
     election_ms: int = field(default=1_000, metadata={"within": range(50, 10_001)})
 
     def __post_init__(self) -> None:
-        if self.version not in (recipe.version for recipe in RECIPES):
-            known = ", ".join(recipe.version for recipe in RECIPES)
-            raise ValueError(f"version: expected one of {known}, got {self.version!r}")
+        recipe(self.version)
         if self.election_ms < 5 * self.heartbeat_ms:
             raise ValueError(f"election_ms: expected at least 5 times heartbeat_ms, got {self.election_ms}")
 
@@ -75,11 +73,15 @@ class Etcd:
     # What runs
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        (recipe,) = (recipe for recipe in RECIPES if recipe.version == self.options.version)
-        program = self._program(recipe)
+        program = self._program(recipe(self.options.version))
         return ClusterSpec(nodes=[NodeSpec(name=node, role="member", program=program) for node in self.nodes])
 
-    def _program(self, recipe: Installation) -> Program:
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """See :class:`chaos.driver.CanUpgrade`."""
+        other = Etcd(replace(self.options, version=version))
+        return {spec.name: spec for spec in other.cluster("").nodes}
+
+    def _program(self, installed: Installation) -> Program:
         peer, client = "http://{ip}:{port:peer}", "http://{ip}:{port:client}"
         cluster = ",".join(f"{node}=http://{{ip:{node}}}:{{port:{node}.peer}}" for node in self.nodes)
         words = {
@@ -100,7 +102,7 @@ class Etcd:
             ports={"client": 0, "peer": 0},
             orderly_s=10.0,
             memory_mb=512,
-            recipe=recipe,
+            recipe=installed,
         )
 
     def queues(self) -> tuple[QueueRef, ...]:

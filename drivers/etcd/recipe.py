@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from chaos.recipe import Recipe, Step
 
 PROGRAM = "etcd"
+_PREFERRED = "3.5.17"
 _MAIN = """\
 package main
 
@@ -18,7 +21,10 @@ func main() { etcdmain.Main(os.Args) }
 """
 
 
-def _recipe(version: str) -> Recipe:
+def recipe(version: str) -> Recipe:
+    """Return how a version is built. Raises ``ValueError`` for one whose server is not built so."""
+    if not re.fullmatch(r"3\.[5-9]\.[0-9]{1,3}", version):
+        raise ValueError(f"version: expected one of etcd 3.5.0 or newer, such as {_PREFERRED}, got {version!r}")
     module = f"module stormproof/etcd\n\ngo 1.22\n\nrequire go.etcd.io/etcd/server/v3 v{version}\n"
     return Recipe(
         system="etcd",
@@ -43,5 +49,5 @@ def _recipe(version: str) -> Recipe:
     )
 
 
-#: The preferred one first; ``stormproof install etcd@3.5`` takes the first that begins so.
-RECIPES = tuple(_recipe(version) for version in ("3.5.17",))
+#: Other versions are made on demand.
+RECIPES = (recipe(_PREFERRED),)

@@ -25,6 +25,7 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.frames import Framing
+from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.services import DeletesTopics, Objects, Topics
 from chaos.tasks import gather
@@ -182,6 +183,11 @@ class RocketMQ:
                 f" {self.options.brokers} brokers; lower the one or raise the other"
             )
         return ClusterSpec(nodes=self.nodes.nodes(self.promised), codec=RemotingCodec())
+
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """See :class:`chaos.driver.CanUpgrade`."""
+        options = replace(self.options, version=version)
+        return {spec.name: spec for spec in replace(self, options=options).cluster("").nodes}
 
     def system_version(self) -> str:
         return self.options.version

@@ -33,6 +33,7 @@ from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.lifecycle.programs import Programs
 from chaos.machines.lifecycle.ruled_disk import RuledDisk
 from chaos.machines.lifecycle.trials import REACH_S, Dialling, answered
+from chaos.machines.lifecycle.versions import Versions
 from chaos.machines.local_resources import DEADLY, Kind
 from chaos.machines.machine import Address, Dial, Fleet, Life, Links, Machine, Seat, Signal, Streams
 from chaos.machines.real_links import distinct
@@ -78,6 +79,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._framing: Framing | None = None
         self._running = False
         self._specs: dict[str, NodeSpec] = {}
+        self._versions = Versions(self._specs)
         self._seats: dict[str, Seat] = {}
         self._programs = Programs(fleet.off, links, self._specs, self._seats)
         self._joining: set[str] = set()
@@ -205,6 +207,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                 await self._clocks.prepare(machine, name)
             if name in self._disks:
                 await self._off(self._disks[name].born, self._incarnations[name])
+            self._versions.born(name)
             await self._off(machine.start, await self._programs.launch(self._launch(name)))
             program = self._programs.of(name)
             if not await (self._begun(name) if program is None else self._program_begun(name, program)):
@@ -293,8 +296,20 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
                     await self._clocks.reset(self._machine(step.subject), step.subject)
             case Verb.CLEAR_DISK:
                 await self._clear_disk(step.subject)
+            case Verb.RESTORE:
+                await self._restore(step.subject)
             case _:
                 pass  # nothing else was ever done here
+
+    async def _restore(self, node: str) -> None:
+        """End a node that runs in another version than its first, in good order if it can be."""
+        life = await self._life(node)
+        if not self._versions.restore(node) or not life.alive:
+            return
+        for end in (self.terminate, self.kill):
+            with suppress(NotNow):
+                await end(node)
+                return
 
     async def _release(self, node: str, kind: Kind) -> None:
         machine = self._machine(node)
@@ -367,6 +382,16 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             raise NotNow(f"{node} did not stop within {EFFECT_S:g} s of its SIGSTOP")
         proof = {"incarnation": life.incarnation, "pid": life.pid, "state": life.state}
         return {"node": node, **self._machine(node).proof, **proof}
+
+    async def replace(self, spec: NodeSpec) -> Mapping[str, object]:
+        programs.check([*(one for name, one in self._specs.items() if name != spec.name), spec])
+        with no_effect_when_lost():
+            if (await self._life(spec.name)).alive:
+                raise NotNow(f"{spec.name} is running")
+        return self._versions.replace(spec)
+
+    def replaced(self) -> tuple[str, ...]:
+        return self._versions.replaced()
 
     async def wipe(self, node: str) -> Mapping[str, object]:
         machine = self._machine(node)
