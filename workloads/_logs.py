@@ -17,6 +17,7 @@ class Positions:
         self.following: Mapping[str, int] = {}
 
     def learn(self, outcome: Outcome) -> Outcome:
+        """Take positions from how an operation ended, which is returned."""
         following = outcome.answer.value.get("following")
         if outcome.ok and isinstance(following, Mapping):
             self.following = dict(following)
@@ -39,14 +40,17 @@ class Reading:
         self.positions = Positions(load)
 
     async def assign(self, queues: Sequence[QueueRef]) -> Outcome:
+        """Own these queues and no others."""
         indexes = [queue.index for queue in queues]
         return self.positions.learn(await self.worker.do("assign", lambda: self.client.assign(queues), queues=indexes))
 
     async def seek(self, queue: QueueRef, offset: int) -> Outcome:
+        """Go on at this offset of a queue."""
         call = await self.worker.do("seek", lambda: self.client.seek(queue, offset), queue=queue, offset=offset)
         return self.positions.learn(call)
 
     async def poll(self, limit: int, **value: object) -> Outcome:
+        """Read on; ``value`` is what else the row shall say."""
         at = self.positions.following
         polled = await self.worker.do("poll", lambda: self.client.poll(limit), positions=at, limit=limit, **value)
         self.positions.note_seen(polled)

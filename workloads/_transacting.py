@@ -25,6 +25,7 @@ class Owner:
         self._worker = worker
 
     async def take_over(self) -> bool:
+        """Ask once to be the owner. Return whether it surely is."""
         taken = await self._worker.take_over(self.client.take_over, self._id)
         epoch = taken.answer.value.get("epoch")
         self._epoch = epoch if isinstance(epoch, int) else -1
@@ -38,9 +39,11 @@ class Owner:
         return taken
 
     def begin(self, *, commit: bool, **value: object) -> Transaction:
+        """Record that a transaction begins, which is to be committed or not."""
         return self._worker.begin(self._id, self._epoch, commit=commit, **value)
 
     async def send(self, txn: Transaction, queue: QueueRef, message: int, body: bytes, **value: object) -> Outcome:
+        """Send a message in a transaction."""
         call = partial(self.client.send, queue, f"{message:032X}", body)
         return await txn.send(call, queue=queue, message=message, hash=body_hash(body), **value)
 
