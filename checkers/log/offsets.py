@@ -189,13 +189,11 @@ def _without_offset(
     before = before[commits.key[mine[last[before]]] == answers.key[before]]
     one = mine[last[before]]
     older = (commits.offset[one] > answers.offset[before]) & ~_replaced(commits, one, answers, before, count)
-    one, answer = one[older], before[older]
-    ends = _ends(rows, commits, one)
-    permits = losses.cuts(rows, context, confirmed=False)
-    apart = permits.separate(rows, ends, answers.at[answer])
-    losses.note(found, rows, permits, ends[apart], answers.at[answer[apart]])
-    _report_older(rows, found, commits, one[~apart], answers, answer[~apart])
-    if not permits:
+    destroyed = facts.all_destroyed(rows, context)
+    if destroyed and older.any():
+        found.gap(f"what groups had committed in transactions holds no longer, but {destroyed}")
+    elif losses.keeps_read(rows, context):  # else what was committed may be taken back, wherever that is kept
+        _report_older(rows, found, commits, one[older], answers, before[older])
         _note_held(rows, found, commits, answers, count)
 
 

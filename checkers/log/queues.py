@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.findings import Findings, decide
 from chaos.kernel import Key, Needs
@@ -10,6 +10,7 @@ from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
 from chaos.workload import Use
+from checkers import _facts as facts
 from checkers._facts import losses, reads
 from checkers._facts.reads import everywhere, own
 from checkers.log import contents, missing, producers, readers, stalls, unknown
@@ -43,12 +44,22 @@ class Queues:
         if no_logs(context) or not any(len(rows.where(kind="op", f=f)) for f in ("send", "delivered")):
             return found.partial()
         contents.check(rows, context, found)
-        missing.check(rows, context, found)
-        readers.check(rows, context, found)
-        producers.check(rows, context, found)
         stalls.check(rows, context, found)
-        unknown.note(rows, context, found)
-        return found.partial()
+        return found.partial().merge(_owed(rows, context))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial.merge(unknown.committed(partial.facts)), needs=SHOWN, unless=no_logs(context))
+
+
+def _owed(rows: Rows, context: RunContext) -> Partial:
+    """Find what is wrong unless the run itself destroyed every copy that was sure: then it is unknown."""
+    found = Findings(PROMISE)
+    for check in (missing.check, readers.check, producers.check, unknown.note):
+        check(rows, context, found)
+    partial = found.partial()
+    destroyed = facts.all_destroyed(rows, context)
+    if not destroyed:
+        return partial
+    wrong = [one.name for one in partial.anomalies if not one.lawful]
+    gaps = [f"{name} was found, but {destroyed}" for name in dict.fromkeys(wrong)]
+    return replace(partial, anomalies=(), facts=(), moments={}, gaps=(*partial.gaps, *gaps))

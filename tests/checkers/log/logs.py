@@ -133,8 +133,9 @@ class Logs(History):
         for queue, found in places.items():
             for offset, sequence in found:
                 message = m(sequence, queue)
-                columns = {"queue": queue, "offset": offset, "message": message, "hash": content(message)}
-                self.row("op", type="ok", f="delivered", op=op, process=process, node="broker-0", epoch=1, **columns)
+                columns: dict[str, Any] = {"queue": queue, "offset": offset, "node": "broker-0", "epoch": 1}
+                columns |= {"message": message, "hash": content(message)}
+                self.row("op", type="ok", f="delivered", op=op, process=process, **columns)
 
     def move(self, f: str, *, process: str = "reader.0", type: str = "ok", following: Any = None, **more: Any) -> Logs:
         """A seek (``queue``, ``offset``), an assignment, a join or the end of a membership."""
