@@ -237,6 +237,7 @@ class NatsWithSpares(Nats):
 
     async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
         """Take a server's replicas out of the streams that are queues; it stays a server, and may be given others."""
+        await self.view(network)
         held = [stream for stream in self.streams[:-1] if node in self._groups[stream].replicas]
         if not held or any(self._groups[stream].leader in (node, "") for stream in held):
             raise Failed(f"{node} leads, or holds nothing, or nobody leads what it holds")
