@@ -53,7 +53,8 @@ class Anomaly:
     ``dead_ends`` are the longest orders of the operations that are allowed, for laws that search for one. ``lawful``:
     it is counted and shown, but no violation, as the law has declared of this name. ``by_policy``: likewise, because
     the profile permits it. ``policy`` says then which setting permits it and at what, as words that follow "as":
-    "`flush: async` allows at the power cut of 12.0 s"; "" where the profile alone is known to permit it."""
+    "`flush: async` allows at the power cut of 12.0 s"; "" where the profile alone is known to permit it. ``waived``: it
+    is lawful because the experiment waives it, for this reason."""
 
     law: str
     name: str
@@ -67,6 +68,26 @@ class Anomaly:
     lawful: bool = False
     by_policy: bool = False
     policy: str = ""
+    waived: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waived:
+    """How many violations of one kind the experiment waives, for which reason and within which bound; ``beyond``: how
+    many the waiver does not cover, which stay violations."""
+
+    anomaly: str
+    reason: str
+    bound: str
+    count: int
+    beyond: int = 0
+
+    @property
+    def words(self) -> str:
+        """``3 × stale-maximum waived (at most 5): REASON``."""
+        waived = f"{self.count:,} × {self.anomaly} waived ({self.bound}): {self.reason}" if self.count else ""
+        beyond = f"{self.beyond:,} × {self.anomaly} not covered by its waiver ({self.bound})" if self.beyond else ""
+        return "; ".join(filter(None, (waived, beyond)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +165,8 @@ class RunVerdict:
     ``verdict.json`` has none). ``not_judged`` names the laws, and parts of laws, that
     nobody judged, each with the reason. ``reached``: how often the run came to each goal of its experiment, 0 for
     never; ``not_reached`` names those goals, with the reason where nobody could look. ``permitted``: what the profile
-    permits, the most frequent first; with ``no_loss_by_policy`` it was held against the run all the same."""
+    permits, the most frequent first; with ``no_loss_by_policy`` it was held against the run all the same. ``waived``:
+    what the experiment waives, or would if there were less of it."""
 
     run: str
     seed: int
@@ -160,6 +182,7 @@ class RunVerdict:
     not_reached: Sequence[str] = ()
     permitted: Sequence[Permitted] = ()
     no_loss_by_policy: bool = False
+    waived: Sequence[Waived] = ()
     reasons: Sequence[UnknownReason] = ()
 
     @property
@@ -180,8 +203,12 @@ class RunVerdict:
 
     @property
     def qualifiers(self) -> list[str]:
-        """What has to be said with the verdict: the first reasons for permitted losses, and how many losses there are
-        for others."""
+        """What has to be said with the verdict: what was lost by policy, and what is waived."""
+        return [*self.lost_by_policy, *(one.words for one in self.waived)]
+
+    @property
+    def lost_by_policy(self) -> list[str]:
+        """The first reasons for permitted losses, and how many losses there are for others."""
         named = [one.words for one in self.permitted[:REASONS]]
         if rest := self.permitted[REASONS:]:
             reasons = "another reason" if len(rest) == 1 else f"{len(rest)} other reasons"

@@ -322,6 +322,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "laws": list(experiment.laws),
         "reach": list(dict.fromkeys(experiment.reach)),
         "min_acked": least_acked(experiment),
+        "waive": [dataclasses.asdict(waiver) for waiver in experiment.waive],
         "versions": {**versions(), **_system_version(driver, experiment.system.name)},
         "machine": machine(),
     }

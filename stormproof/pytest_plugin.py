@@ -82,7 +82,7 @@ def stormproof_run(request: pytest.FixtureRequest) -> Iterator[ScenarioRun]:
     item.stash[_RUN] = run
     item.user_properties += [("verdict", str(run.verdict.validity)), ("digest", run.verdict.digest)]
     item.user_properties += [("replay", run.replay)]
-    item.user_properties += [("lost by policy", "; ".join(losses))] if (losses := run.verdict.qualifiers) else []
+    item.user_properties += [("lost by policy", "; ".join(losses))] if (losses := run.verdict.lost_by_policy) else []
     yield run
     if request.config.getoption("stormproof_keep") == "failed" and item.stash.get(_GOOD, False):
         scenario_run.forget(folder)

@@ -37,6 +37,7 @@ from chaos.experiment.forms import LARGEST, Filled, Form, Listed, Mistake, OneOf
 from chaos.experiment.inventory import Hosts, Inventory
 from chaos.experiment.options import Plugin, PluginUse
 from chaos.experiment.profiles import Promised, Promises
+from chaos.experiment.waivers import Waive, each_once
 from chaos.plugins import PluginKind, spoken, unspoken
 
 #: Where the file of an experiment may say that it is run; the first, if it says nothing.
@@ -416,7 +417,7 @@ class File(Form):
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
     names the goals that the storm is for: a verdict names those that a run did not reach. ``simulation`` concerns the
     simulator alone; ``replay`` is for a file that is to repeat one run. ``min_acked``: with fewer acknowledged messages
-    a run is not VALID (None: a tenth of those that the load is to send)."""
+    a run is not VALID (None: a tenth of those that the load is to send). ``waive``: violations that it puts up with."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     replay: Replay = field(default_factory=Replay)
@@ -433,6 +434,7 @@ class File(Form):
     laws: Listed[Annotated[str, OneOf("law", law_names)]] = ()
     reach: Listed[GoalName] = ()
     min_acked: Annotated[Whole, Within(range(LARGEST))] | None = None
+    waive: Annotated[Listed[Waive], AfterValidator(each_once)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from chaos.draws import MOST_SEED
 from chaos.driver import SELDOM_REPORTED, Evidence, Profile
 from chaos.errors import DamagedHistory
 from chaos.ops import QueueRef
+from chaos.waiver import Waiver, problem_of
 from chaos.workload import Use
 
 #: The state of a run whose harness has not come to its end; and of one that is a cluster for use by hand.
@@ -69,7 +70,8 @@ class RunMeta:
       ``skipped_faults`` those that its deployment can't do.
     * ``brokers`` is None where nobody lists them. ``decided_by``: which methods of the system's code decide a step.
     * ``bounds`` are in seconds by name, ``versions`` and ``machine`` say on what it ran, ``drawn`` what the seed drew.
-    * ``min_acked``: how many messages must be acknowledged in a run that may be VALID.
+    * ``min_acked``: how many messages must be acknowledged in a run that may be VALID. ``waivers``: which violations it
+      puts up with.
     * ``trimmed``: only the verdict was kept.
     * ``json`` is all of the file, with what later versions may add.
     """
@@ -112,6 +114,7 @@ class RunMeta:
     laws: tuple[str, ...] = ()
     reach: tuple[str, ...] = ()
     min_acked: int = 0
+    waivers: tuple[Waiver, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Json = field(default_factory=dict)
     rows: int | None = None
@@ -136,6 +139,7 @@ class RunMeta:
             queues=tuple(_queue_of(queue) for queue in json.get("queues") or ()),
             nodes=tuple(RunNode(node["name"], node["role"]) for node in json.get("nodes") or ()),
             readers_see_confirmed=json.get("readers_see") == "confirmed",
+            waivers=tuple(Waiver(**one) for one in json.get("waive") or ()),
             declares_gaps=json.get("offsets") == GAPS,
             ended=None if summary is None else _ended_of(summary),
             **known,
@@ -332,7 +336,7 @@ _TYPES: Mapping[str, type] = {
     **dict.fromkeys(
         ("queues", "nodes", "workloads", "uses", "faults", "drawn_faults", "skipped_faults", "tells"), list
     ),
-    **dict.fromkeys(("brokers", "controllers", "laws", "reach"), list),
+    **dict.fromkeys(("brokers", "controllers", "laws", "reach", "waive"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
     "profile_from": dict,
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
@@ -354,6 +358,7 @@ _CHECKS: Mapping[str, Callable[[Any], str]] = {
     "readers_see": lambda word: "" if word == "confirmed" else f"unknown {word!r:.50}",
     "offsets": lambda word: "" if word == GAPS else f"unknown {word!r:.50}",
     "queues": _queues,
+    "waive": problem_of,
     "nodes": _nodes,
     "tells": _words_of(Evidence),
     "decided_by": _texts_by_name,

@@ -13,7 +13,7 @@ from chaos.verdict import RunVerdict, Verdict
 #: What every version has written.
 REQUIRED = ("verdict", "seed", "anomalies", "laws", "why")
 #: Of what an anomaly has, that which stands in the file only where it says something.
-_SELDOM = ("dead_ends", "lawful", "by_policy", "policy")
+_SELDOM = ("dead_ends", "lawful", "by_policy", "policy", "waived")
 
 
 def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
@@ -25,6 +25,7 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
         "line": verdict.line,
         "by_policy": [dataclasses.asdict(permitted) for permitted in verdict.permitted],
         "no_loss_by_policy": verdict.no_loss_by_policy,
+        "waived": [dataclasses.asdict(waived) for waived in verdict.waived],
         "digest": verdict.digest,
         "anomalies": verdict.anomaly_counts(),
         "engine": verdict.engine,

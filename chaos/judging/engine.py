@@ -164,9 +164,11 @@ def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], cont
         merged = reduce(Partial.merge, partials)
         try:
             verdict = sane_verdict(law.judge(merged, context), law.promise)
-            if merged.gaps and verdict.validity is not Validity.INVALID:  # whatever the law makes of its own gaps
-                why = "; ".join(sorted(merged.gaps)) if verdict.validity is not Validity.UNKNOWN else verdict.why
-                verdict = dataclasses.replace(verdict, validity=Validity.UNKNOWN, why=why)
+            if merged.gaps:  # whatever the law makes of its own gaps; an INVALID one may be waived
+                is_invalid, is_unknown = (verdict.validity is one for one in (Validity.INVALID, Validity.UNKNOWN))
+                why = verdict.why if is_unknown else "; ".join(sorted(merged.gaps))
+                validity = Validity.INVALID if is_invalid else Validity.UNKNOWN
+                verdict = dataclasses.replace(verdict, validity=validity, why=why)
         except Exception as error:
             why = "; ".join((*merged.gaps, f"the judgement crashed: {type(error).__name__}: {error}"))
             verdict = Verdict(law=law.promise.name, validity=Validity.UNKNOWN, why=why)

@@ -13,6 +13,7 @@ from chaos.errors import ChaosError
 from chaos.history import directory as store
 from chaos.history.run_meta import RunMeta
 from chaos.judging.run import ExaminedRun, examine_run
+from chaos.judging.waiving import waive
 from chaos.verdict import Engine, Permitted, RunVerdict, UnknownReason, Validity, Verdict, worst
 
 #: Under this name laws count the messages that were acknowledged.
@@ -35,11 +36,13 @@ def _judged(run: ExaminedRun, engine: str, no_loss_by_policy: bool) -> RunVerdic
     from chaos.judging import engine as _engine
 
     began = time.perf_counter()
-    laws = _engine.verdicts(run.context, run.examined)
+    laws, waived = waive(run.directory, run.meta, _engine.verdicts(run.context, run.examined))
     if run.accidents:
-        as_if = _engine.verdicts(replace(run.context, without_accidents=True), run.as_if)
+        found = _engine.verdicts(replace(run.context, without_accidents=True), run.as_if)
+        as_if, _ = waive(run.directory, run.meta, found)
         laws = tuple(_undecided(run.accidents, laws, as_if))
-    return _whole(run, laws, engine, run.seconds + time.perf_counter() - began, no_loss_by_policy)
+    verdict = _whole(run, laws, engine, run.seconds + time.perf_counter() - began, no_loss_by_policy)
+    return replace(verdict, waived=waived)
 
 
 def violation(directory: Path) -> ExaminedRun | None:

@@ -84,10 +84,13 @@ def promises_of(verdict: RunVerdict, screen: FirstScreen) -> Promises:
 
 
 def _by_policy(verdict: RunVerdict) -> dict[str, Markup]:
-    """Return what each law found that the profile permits."""
+    """Return what each law found that the profile permits, or the experiment waives."""
     found: dict[str, list[str]] = {}
     for one in verdict.permitted:
         found.setdefault(one.law, []).append(one.words)
+    for waived in verdict.waived:
+        for law in sorted({anomaly.law for anomaly in verdict.findings if anomaly.name == waived.anomaly}):
+            found.setdefault(law, []).append(waived.words)
     return {law: coded("; ".join(words)) for law, words in found.items()}
 
 
@@ -101,20 +104,21 @@ def _reasons(found: Diagnosis | None) -> dict[str, list[str]]:
 
 
 def _allowed(findings: Sequence[Anomaly]) -> list[dict[str, Any]]:
-    """Return what was found and is not a violation: of each kind, and each policy that permits it, how many there are
-    and those that are listed one by one."""
-    found: dict[tuple[str, str, str], list[Anomaly]] = {}
+    """Return what was found and is not a violation: of each kind, and each policy that permits it or reason for which
+    it is waived, how many there are and those that are listed one by one."""
+    found: dict[tuple[str, str, str, str], list[Anomaly]] = {}
     for anomaly in findings:
-        found.setdefault((anomaly.law, anomaly.name, anomaly.policy), []).append(anomaly)
+        found.setdefault((anomaly.law, anomaly.name, anomaly.policy, anomaly.waived), []).append(anomaly)
     return [
         {
             "law": law,
             "name": name,
             "policy": coded(policy),
+            "waived": waived,
             "count": sum(one.count for one in each),
             "explanations": [one.explanation for one in each],
         }
-        for (law, name, policy), each in found.items()
+        for (law, name, policy, waived), each in found.items()
     ]
 
 

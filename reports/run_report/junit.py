@@ -21,7 +21,7 @@ from reports.run_report.story import profile_words
 def write(run: Path, verdict: RunVerdict, meta: RunMeta, screen: FirstScreen | None = None) -> Path:
     """Write ``junit.xml`` into the run directory and return its path. INVALID is a failure, UNKNOWN an error: a law
     that nobody could decide must not look green. One that is NOT APPLICABLE is skipped. What was lost although the
-    profile permits it is a property, and the output of the law's case and of ``run``, which goes on with
+    profile permits it, or is waived, is a property, and the output of the law's case and of ``run``, which goes on with
     what happened, and the steps that led to it, as the ``screen`` of the report says where there is one.
 
     The names of the cases stay the same from run to run, so that servers can show how each went before: the class is
@@ -73,8 +73,10 @@ def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple
     yield "digest", verdict.digest
     yield from ((name, str(known)) for name, known in (("planted bug", meta.mutant), ("replay", meta.replay_command))
                 if known)  # fmt: skip
-    if verdict.qualifiers:
-        yield "lost by policy", "; ".join(verdict.qualifiers)
+    if verdict.lost_by_policy:
+        yield "lost by policy", "; ".join(verdict.lost_by_policy)
+    if verdict.waived:
+        yield "waived", "; ".join(one.words for one in verdict.waived)
     if profile := profile_words(meta):
         yield "profile", profile
     if verdict.not_reached:
@@ -82,8 +84,10 @@ def _properties(run: Path, verdict: RunVerdict, meta: RunMeta) -> Iterator[tuple
 
 
 def _by_policy(verdict: RunVerdict, law: Verdict) -> str:
-    """Say what this law found that the profile permits, a line for each reason."""
-    return "\n".join(one.words for one in verdict.permitted if one.law == law.law)
+    """Say what this law found that the profile permits, or the experiment waives, a line for each reason."""
+    names = {anomaly.name for anomaly in law.anomalies}
+    waived = [one.words for one in verdict.waived if one.anomaly in names]
+    return "\n".join([*(one.words for one in verdict.permitted if one.law == law.law), *waived])
 
 
 def _result(law: Verdict) -> list[Any]:
