@@ -118,7 +118,7 @@ rocketmq: setup
 # Needs uv (pip install uv); the result needs only pip.
 lock:
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
-		--extra dev --output-file requirements.lock pyproject.toml
+		--extra dev --extra kafka --output-file requirements.lock pyproject.toml
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
 		--group docs --output-file docs/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
