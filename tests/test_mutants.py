@@ -24,7 +24,7 @@ CORRECT_SEED = 1
 FULL = pytest.mark.full
 #: Of what no system under test has: histories alone prove these laws (tests/checkers/test_deliveries.py). Bugs of the
 #: split system prove the laws of storage clusters.
-ELSEWHERE = ("deliveries", "log")
+ELSEWHERE = ("deliveries", "isolation", "log")
 SCENARIOS = sorted({scenario(planted) for planted in MUTANTS})
 #: The first planted for each law: these are run in each `make test`. In `make test-full` all are, each by the command
 #: that the list of planted bugs gives.
