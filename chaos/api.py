@@ -22,9 +22,11 @@ from chaos.deployment import (
     CanPause,
     CanProbe,
     CanReadFiles,
+    CanReplaceNodes,
     CanRollBackDisks,
     CanRuleDisks,
     CanRuleLinks,
+    CanRuleRequests,
     CanSkewClocks,
     CanSlowProcessors,
     CanTearWrites,
@@ -40,10 +42,12 @@ from chaos.driver import (
     CanChangeControllers,
     CanDrain,
     CanForceSwitch,
+    CanFrame,
     CanReadThroughNodes,
     CanRemoveBrokers,
     CanSwitch,
     CanTransferLeader,
+    CanUpgrade,
     Client,
     ClientCommand,
     ClusterSpec,
@@ -85,6 +89,7 @@ from chaos.effects.links import (
     Stall,
     Throttle,
 )
+from chaos.effects.requests import DelayAnswers, LoseAnswers, RefuseRequests, SwallowRequests
 from chaos.errors import BadInput, ChaosError, DamagedHistory, DeploymentError, HostLost, MachineError
 from chaos.events import Event, event
 from chaos.experiment.targets import CLIENT, Target, choose, choose_ends, choose_led
@@ -93,6 +98,7 @@ from chaos.fault import (
     Acts,
     Effect,
     Fault,
+    FitsSystems,
     Injection,
     NotNow,
     Probes,
@@ -104,6 +110,7 @@ from chaos.fault import (
     pressed,
     together,
 )
+from chaos.frames import CodecFrames, Frame, Frames, Framing
 from chaos.history.run_meta import RunMeta
 from chaos.log_services import CanHaveGroups, CanReadLogs, CanTransact, GroupMember, LogReader, Transactions
 from chaos.node import Codec, Disk, DiskFull, Env, Malformed, Message, Node, NodeSpec
@@ -223,6 +230,12 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanKeepMetadata",  # the system keeps metadata in a log that other nodes follow
     "CanLendLocks",  # the system lends locks
     "HasLimits",  # what the system takes, gives and refuses is documented
+    "CanFrame",  # requests and answers can be told apart in bytes
+    "Framing",  # who tells them apart
+    "Frames",  # what reads one connection
+    "Frame",  # one request or answer
+    "CodecFrames",  # what reads it where messages have a codec
+    "CanUpgrade",  # nodes can run another version
     "CanBreakTier",  # the object store handles requests wrongly on demand
     "TierRule",  # which requests it gets wrong
     "TierEffect",  # in what way
@@ -256,6 +269,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Rest",  # how such a fault sleeps
     "Probes",  # a fault whose effect can be seen from outside
     "Achieves",  # a fault that has a goal
+    "FitsSystems",  # a fault with an option that may not suit a system
     "each",  # act on targets one after the other
     "together",  # act on targets at once
     "Target",  # words that stand for nodes
@@ -278,6 +292,10 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "SlowClose",  # the end of a connection is passed on late
     "Duplicate",  # bytes come twice, where that can be
     "Reorder",  # bytes are overtaken
+    "LoseAnswers",  # answers to requests of a kind are lost
+    "RefuseRequests",  # requests of a kind are answered with an error
+    "DelayAnswers",  # answers to them come late
+    "SwallowRequests",  # they vanish
     "DiskRule",  # what happens to a node's disk
     "Full",  # no room
     "SlowDisk",  # operations take longer
@@ -292,6 +310,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanWipe",  # empty a node's disk
     "CanAddNodes",  # start one more node
     "CanRuleLinks",  # rule links
+    "CanRuleRequests",  # rule requests of clients, by kind
+    "CanReplaceNodes",  # start a node in another version
     "CanRuleDisks",  # rule disks
     "CanLoseUnsynced",  # crash a node and lose what it had not synced
     "CanTearWrites",  # the same, but keep parts of it

@@ -82,8 +82,8 @@ def test_versions_are_mixed_for_a_while_and_nodes_go_back_or_stay(back: bool, la
     played = play(Toy(), workload=lambda sim: load, faults=[fault], duration_s=8.0, seed=1)
     assert played.summary.effective_faults == ("upgrade",)
     runs = [(row["node"], row["value"]["version"]) for row in played.of("trace", f="runs")]
-    assert runs[:3] == [(name, "1") for name, _ in runs[:3]]  # all begin in the first
-    assert runs[3:] == [("node-0", "2"), *([("node-0", "1")] if back else [])]
+    assert runs[:4] == [(name, "1") for name, _ in runs[:4]]  # all begin in the first
+    assert runs[4:] == [("node-0", "2"), *([("node-0", "1")] if back else [])]
     assert last == dict(runs)["node-0"]
 
 
