@@ -28,8 +28,9 @@ def power_cut(history: Logs) -> Logs:
 
 def lost(*, wait_s: float = 0.0, read_again: bool = True) -> Logs:
     """Message 1 is read, and gone after a power cut; message 2 has its offset then."""
-    history = Logs().put((0, 0)).wait(5)
-    history.put((1, 1)).poll({X: [(0, 0), (1, 1)]})  # type: ignore[attr-defined]
+    history = Logs().put((0, 0))
+    history.wait(5)
+    history.put((1, 1)).poll({X: [(0, 0), (1, 1)]})
     history.wait(wait_s)
     power_cut(history).put((1, 2), (2, 3))
     history.poll({X: [(1, 2), (2, 3)] if read_again else [(2, 3)]})
