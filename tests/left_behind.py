@@ -60,7 +60,7 @@ def _labelled(engine: Any, label: list[str]) -> list[tuple[Any, dict[str, str]]]
     """All containers, then all networks, that have these labels."""
     filters = {"label": label}
     return [
-        *((one, one.labels) for one in engine.containers.list(all=True, filters=filters)),
+        *((one, one.labels) for one in engine.containers.list(all=True, filters=filters, ignore_removed=True)),
         *((one, one.attrs["Labels"]) for one in engine.networks.list(filters=filters)),
     ]
 
