@@ -65,6 +65,12 @@ class Logged:
         of = {"process": process} | ({"txn": txn} if txn >= 0 else {})
         self.given(self._add(Poll, type="invoke", **of), *places, type=type, **of)
 
+    def poll_together(self, first: Place, second: Place) -> None:
+        """Have transactions 1 and 2 read a message each, at the same time."""
+        reads = [(self._add(Poll, type="invoke", process=f"r{txn}.0", txn=txn), txn) for txn in (1, 2)]
+        for (op, txn), place in zip(reads, (first, second), strict=True):
+            self.given(op, place, process=f"r{txn}.0", txn=txn)
+
     def given(self, op: int, *places: Place, type: str = "ok", **of: Any) -> None:
         self._add(Poll, type=type, op=op, **of)
         for queue, offset in places:

@@ -19,8 +19,7 @@ def each_reads_the_other() -> Logged:
     history.send(2, (1, 0))
     history.commit(1)
     history.commit(2)
-    history.poll((1, 0), txn=1)
-    history.poll((0, 0), txn=2)
+    history.poll_together((1, 0), (0, 0))
     history.end(1)
     history.end(2)
     return history
@@ -95,10 +94,10 @@ def read_before_it_read(*, late: bool) -> Logged:
     if not late:
         history.poll((1, 0))
     history.sent((2, 0))
-    if late:
-        history.poll((1, 0))
     history.poll((2, 0), txn=1)
     history.poll((0, 0), txn=2)
+    if late:
+        history.poll((1, 0))
     history.end(1)
     history.end(2)
     return history
@@ -180,8 +179,7 @@ def test_one_whose_end_is_unknown_counts_if_it_was_read(type: str) -> None:
     history.send(2, (1, 0))
     history.commit(1)
     history.commit(2)
-    history.poll((1, 0), txn=1)
-    history.poll((0, 0), txn=2)
+    history.poll_together((1, 0), (0, 0))
     history.end(1, type)
     history.end(2)
     assert history.names() == ({"G1c"} if type == "info" else set())
