@@ -61,6 +61,7 @@ CORE = (
         "chaos.program",
         "chaos.tasks",
         "chaos.verdict",
+        "chaos.waiver",
     ),
     "chaos.version",
     "chaos.effects",
