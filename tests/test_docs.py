@@ -79,9 +79,10 @@ def examples_in(name: str) -> list[str]:
 
 @pytest.mark.parametrize("number", range(len(examples_in("docs/experiments.md"))))
 def test_the_experiments_of_the_page_can_be_run(number: int, tmp_path: Path) -> None:
-    """The first one is whole; the others are faults to put in their place."""
-    whole, *faults = examples_in("docs/experiments.md")
-    text = whole if number == 0 else whole[: whole.index("faults:")] + faults[number - 1]
+    """The first one is whole; the others are faults to put in their place, or come behind it."""
+    whole, *others = examples_in("docs/experiments.md")
+    more = others[number - 1] if number else ""
+    text = whole[: whole.index("faults:")] + more if "faults:" in more else whole + more
     (tmp_path / "it.yaml").write_text(text)
     assert load(tmp_path / "it.yaml", deployment="process").faults_on("process", 1)
 
