@@ -71,6 +71,9 @@ class World:
     async def drain(self, node: str) -> Mapping[str, object]:
         return await self._hit("drain", node)
 
+    async def change_version(self, node: str, version: str) -> Mapping[str, object]:
+        return await self._hit("change version", node)
+
     async def terminate(self, node: str) -> Mapping[str, object]:
         return await self._hit("terminate", node)
 

@@ -28,9 +28,13 @@ from nemesis.partition import Shape
 OF_CONTROLLERS = {"leader_transfer", "member_change"}
 #: What the simulator can't do at all.
 NOT_SIMULATED = {"memory"}
+#: Faults of requests of clients, which may be of some kinds alone.
+OF_REQUESTS = ("answer_error", "answer_late", "answer_lost", "client_blackhole")
 OF_FAULTS = Path(__file__).parents[2] / "nemesis"
 #: What a fault needs so that all of it shows in a short run. One with a test file of its own says it there.
 HOW: Mapping[str, Mapping[str, Any]] = {
+    # The load of these runs sends and nothing else.
+    **{name: {"vary": {"requests": ("pull",)}} for name in OF_REQUESTS},
     "demote": {"vary": {"within_s": 0.0}},
     "flapping": {"vary": {"period_s": 1.2}},
     "leader_transfer": {"vary": {"target": "controller-0"}},
