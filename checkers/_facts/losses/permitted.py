@@ -86,6 +86,8 @@ class Cuts:
 
     def separate(self, rows: Rows, earlier: Ints, later: Ints) -> Flags:
         """For each pair of rows: may what the one says be gone when the other says something else?"""
+        if not self.every:
+            return np.zeros(len(earlier), dtype=np.bool_)  # a kernel of strict runs need not declare all columns
         return self.part(_when(rows, earlier), _when(rows, later))
 
     def part(self, earlier: When, later: When) -> Flags:
