@@ -60,10 +60,10 @@ class Logged:
             asked = {"process": step, "queue": queue, "message": message_id(queue, offset), "txn": txn}
             self.open[txn].append((self._add(Send, type="invoke", **asked), (queue, offset)))
 
-    def poll(self, *places: Place, txn: int = -1, process: str = "reader.0", type: str = "ok") -> None:
+    def poll(self, *places: Place, txn: int = -1, process: str = "reader.0", type: str = "ok", node: str = "") -> None:
         """Read what stands at these places."""
         of = {"process": process} | ({"txn": txn} if txn >= 0 else {})
-        self.given(self._add(Poll, type="invoke", **of), *places, type=type, **of)
+        self.given(self._add(Poll, type="invoke", **of), *places, type=type, node=node, **of)
 
     def poll_together(self, first: Place, second: Place) -> None:
         """Have transactions 1 and 2 read a message each, at the same time."""
@@ -71,11 +71,11 @@ class Logged:
         for (op, txn), place in zip(reads, (first, second), strict=True):
             self.given(op, place, process=f"r{txn}.0", txn=txn)
 
-    def given(self, op: int, *places: Place, type: str = "ok", **of: Any) -> None:
+    def given(self, op: int, *places: Place, type: str = "ok", node: str = "", **of: Any) -> None:
         self._add(Poll, type=type, op=op, **of)
         for queue, offset in places:
-            message = message_id(queue, offset)
-            self._add(Delivered, type="ok", op=op, process=of["process"], queue=queue, offset=offset, message=message)
+            at = {"process": of["process"], "queue": queue, "offset": offset, "node": node}
+            self._add(Delivered, type="ok", op=op, message=message_id(queue, offset), **at)
 
     def end(self, txn: int, type: str = "ok") -> None:
         """End a transaction, and with it what it sent."""

@@ -208,6 +208,15 @@ def test_a_message_that_stands_at_two_offsets_orders_nothing() -> None:
     assert twice.names() == set()
 
 
+def test_what_a_slave_gives_counts_as_well() -> None:
+    history = one_read()
+    history.begin(1)
+    history.send(1, (0, 0))
+    history.poll((0, 0), node="broker-1")
+    history.end(1)
+    assert history.names() == {"G1c-realtime"}
+
+
 def test_nothing_that_was_read_is_unknown_and_nothing_that_was_done_is_not_applicable() -> None:
     assert "nobody was given" in interleaved(read=False).judge().why
     empty = Logged()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checkers.log.logs import Logs, X, Y, check
+from tests.checkers.log.logs import Logs, X, Y, check, violations
 
 
 def test_two_messages_at_one_offset() -> None:
@@ -41,3 +41,9 @@ def test_what_lies_below_the_beginning_of_the_queue_is_not_owed() -> None:
     trimmed = Logs().put((0, 0), (1, 1), (2, 2))
     trimmed.bounds(2, 3)
     check(bad=[], good=[trimmed.read_all((2, 2))])
+
+
+def test_what_a_slave_gives_counts_as_well() -> None:
+    history = Logs().put((0, 0), (1, 1), (2, 2))
+    history.pull(0, 0, 2, node="broker-1", from_="broker-1", offsets=(0, 2))
+    assert violations(history.read_all((0, 0), (1, 1), (2, 2))) == {"int-poll-skip"}
