@@ -155,6 +155,7 @@ class Needs:
     ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one reported, too,
     its facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
     :attr:`RunContext.unfinished` then. ``lookups``: of a kernel of queues, or of less, what it may look up by queue.
+    ``idle``: in a run none of whose workloads uses any of ``uses`` it looks at no rows, so that none are kept for it.
     """
 
     key: Key
@@ -166,6 +167,7 @@ class Needs:
     joins: str = ""
     on_prefix: bool = False
     lookups: tuple[Lookup, ...] = ()
+    idle: bool = False
 
 
 class Kernel(Protocol):

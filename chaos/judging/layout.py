@@ -206,13 +206,13 @@ def _packed(bucket: int, rows: Lean, chosen: Flags) -> Iterator[tuple[int, bytes
 
 
 #: What the parts of a plan depend on, and these: a worker is asked about many pieces of one run.
-_PLANS: dict[tuple[Profile, bool, int], tuple[Part, ...]] = {}
+_PLANS: dict[tuple[Profile, bool, frozenset[str], int], tuple[Part, ...]] = {}
 
 
 def parts_of(meta: RunMeta) -> tuple[Part, ...]:
     """Return the plan of all kernels for a run."""
     known = registry()
-    key = (meta.promises, meta.one_clock, id(known))
+    key = (meta.promises, meta.one_clock, meta.uses, id(known))
     if key not in _PLANS:
         _PLANS[key] = plan(known.kernels, meta)
     return _PLANS[key]

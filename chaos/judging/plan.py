@@ -51,7 +51,8 @@ class _Family:
         return [*found.values()]
 
     def part(self, meta: RunMeta | None) -> Part:
-        reads = [_fitted(one, meta) for needs in self.needs for one in _read(needs, self.parted)]
+        busy = [needs for needs in self.needs if not _is_idle(needs, meta)]
+        reads = [_fitted(one, meta) for needs in busy for one in _read(needs, self.parted)]
         reads = [replace(one, sieve=None) if _is_in_the_way(one, reads) else one for one in reads]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
         sifts = self.parted or self.key in (Key.RUN, Key.NODE)
@@ -179,6 +180,11 @@ def _lookups(needs: Iterable[Needs]) -> tuple[choosing.Lookup, ...]:
 def _in_full(reads: Reads) -> bool:
     """Return whether every shard has all of them, where queues are whole."""
     return reads.everywhere and not reads.beside
+
+
+def _is_idle(needs: Needs, meta: RunMeta | None) -> bool:
+    """Return whether a kernel looks at no rows of this run, since no workload uses what it is about."""
+    return needs.idle and meta is not None and meta.uses.isdisjoint(needs.uses)
 
 
 def _fitted(reads: Reads, meta: RunMeta | None) -> Reads:

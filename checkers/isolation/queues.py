@@ -33,6 +33,7 @@ NEEDS = Needs(
     rows=(own("op", "send", "delivered"), *losses.TERMS),
     columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "message", "position"),
     uses=(Use.LOGS, Use.TRANSACTIONS),
+    idle=True,
 )
 UNUSED = "no workload uses logs or transactions"
 

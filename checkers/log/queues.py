@@ -29,6 +29,7 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.LOGS, Use.TRANSACTIONS),
+    idle=True,
 )
 
 
