@@ -16,8 +16,8 @@ from reference.split.store.segment_files import SegmentFiles
 from tests.benchmarks.alike import Alike
 
 _NAMES = [scope.name for scope in SCOPES]
-#: What a member's key distinguishes states by, or what never changes. Nothing gathers: proposals are logged at once, and
-#: what a step has made leaves at its end.
+#: What a member's key distinguishes states by, or what never changes. Nothing gathers: proposals are logged at once,
+#: and what a step has made leaves at its end.
 _OF_HOST = {
     *("_machines", "_options", "_replica", "_policy", "wal", "replicas", "disk", "_envs", "_shared"),
     *("_clocks", "_synced", "_gathering", "_in_rounds", "_waits", "_mark"),
