@@ -82,8 +82,8 @@ class Offsets:
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        """Where a shard was not examined, what it would have reported is not missing."""
-        merged = partial if partial.gaps else partial.merge(unknown_outcome(partial.facts))
+        """What a shard that was not examined would have reported proves nothing: only what is reported does."""
+        merged = partial.merge(unknown_outcome(partial.facts))
         needs = [("log_offsets", "")] if no_logs(context) else []
         return decide(PROMISE, merged, needs=needs, unless=no_logs(context))
 
