@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import cast
 
@@ -55,6 +55,29 @@ async def again(world: World, injection: Injection, how: How, nodes: Sequence[st
     except NotNow:
         return False
     return True
+
+
+async def one_by_one(
+    world: World,
+    injection: Injection,
+    rest: Rest,
+    strike: Callable[[str], Awaitable[bool]],
+    *,
+    down_s: float,
+    pause_s: float,
+    within_s: float,
+) -> None:
+    """Have each target down for ``down_s`` and serve again before the next one goes; the injection has ended the first.
+    ``strike`` ends another one, and returns False where it can't be ended now."""
+    for turn, node in enumerate(injection.targets):
+        world.hold(injection, (node,))
+        if turn and not await strike(node):
+            continue
+        if not await rest(down_s):
+            return
+        await world.start(node, injection)
+        if not await comes_back(world, node, rest, pause_s=pause_s, within_s=within_s):
+            return
 
 
 async def comes_back(world: World, node: str, rest: Rest, *, pause_s: float, within_s: float) -> bool:

@@ -10,7 +10,7 @@ from chaos.driver import ClusterView
 from chaos.experiment.targets import choose
 from chaos.fault import Injection, Rest, World
 from chaos.run.probes import silence
-from nemesis._lives import How, again, comes_back, downs, power, starts, take_down
+from nemesis._lives import How, again, downs, one_by_one, power, starts, take_down
 
 ALIASES: Mapping[str, Mapping[str, object]] = {"rolling-restart": {}}
 
@@ -51,15 +51,12 @@ class RollingRestart:
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         options = self.options
-        for turn, node in enumerate(injection.targets):
-            world.hold(injection, (node,))
-            if turn and not await again(world, injection, options.how, (node,)):
-                continue
-            if not await rest(options.down_s):
-                return
-            await world.start(node, injection)
-            if not await comes_back(world, node, rest, pause_s=options.pause_s, within_s=options.within_s):
-                return
+
+        async def strike(node: str) -> bool:
+            return await again(world, injection, options.how, (node,))
+
+        pace = {"down_s": options.down_s, "pause_s": options.pause_s, "within_s": options.within_s}
+        await one_by_one(world, injection, rest, strike, **pace)
 
     async def probe(self, world: World, injection: Injection) -> Mapping[str, object]:
         return await silence(world, injection.targets[:1])

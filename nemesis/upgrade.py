@@ -14,7 +14,7 @@ from chaos.errors import BadInput
 from chaos.experiment.targets import choose
 from chaos.fault import Injection, NotNow, Rest, Undo, Verb, World
 from chaos.run.probes import silence
-from nemesis._lives import How, comes_back, downs, power, starts, take_down
+from nemesis._lives import How, downs, one_by_one, power, starts, take_down
 
 
 class Order(StrEnum):
@@ -107,19 +107,17 @@ class Upgrade:
 
     async def act(self, world: World, injection: Injection, rest: Rest) -> None:
         options = self.options
-        for turn, node in enumerate(injection.targets):
-            world.hold(injection, (node,))
-            if turn:
-                try:
-                    world.prove(injection, await self._change(world, node))
-                except NotNow:  # another fault has it, or had it back up at once
-                    await world.start(node, injection)
-                    continue
-            if not await rest(options.down_s):
-                return
-            await world.start(node, injection)
-            if not await comes_back(world, node, rest, pause_s=options.pause_s, within_s=options.within_s):
-                return
+
+        async def strike(node: str) -> bool:
+            try:
+                world.prove(injection, await self._change(world, node))
+            except NotNow:  # another fault has it, or had it back up at once
+                await world.start(node, injection)
+                return False
+            return True
+
+        pace = {"down_s": options.down_s, "pause_s": options.pause_s, "within_s": options.within_s}
+        await one_by_one(world, injection, rest, strike, **pace)
 
     async def _change(self, world: World, node: str) -> Mapping[str, object]:
         """End a node, and have it run the other version from its next life on. Raises :class:`NotNow`."""
