@@ -231,7 +231,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanLendLocks",  # the system lends locks
     "HasLimits",  # what the system takes, gives and refuses is documented
     "CanFrame",  # requests and answers can be told apart in bytes
-    "Framing",  # who tells them apart
+    "Framing",  # the object that does so
     "Frames",  # what reads one connection
     "Frame",  # one request or answer
     "CodecFrames",  # what reads it where messages have a codec

@@ -51,7 +51,7 @@ class Transactions(Protocol):
     with ``value["fenced"]`` = True. Who goes on is a new client."""
 
     async def take_over(self) -> Answer:
-        """Become the owner of the id: whoever had it is fenced, and what that one left open is aborted, unless its
+        """Become the owner of the id: its last owner is fenced, and what that one left open is aborted, unless its
         commit has taken effect. ``value["epoch"]`` grows with each owner. To be asked first, until it ends in ok."""
 
     async def begin(self) -> Answer:
@@ -83,7 +83,7 @@ class CanTransact(Protocol):
 
 
 class GroupMember(Protocol):
-    """A member of a consumer group, which is given queues and shares them with nobody as long as its generation lasts.
+    """A member of a consumer group, which is given queues, its own alone as long as its generation lasts.
     Each call is one request, or none where the client knows the answer itself, and ends as those of
     :class:`chaos.driver.Client` do; steps that come before are as those of :class:`Transactions`.
 

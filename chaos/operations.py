@@ -203,7 +203,7 @@ class Leave(MemberOperation):
 
 @rows("take_over")
 class TakeOver(Operation):
-    """A producer became the owner of a transactional id; whoever owned it before is fenced."""
+    """A producer became the owner of a transactional id; its last owner is fenced."""
 
     id: Annotated[str, "the transactional id"]
     epoch: Annotated[int, "ok: grows with each owner"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: What nobody can put up with: a run that loses or makes up messages shows nothing else.
+#: What can't be waived: a run that loses or makes up messages shows nothing else.
 NEVER = ("lost", "unexpected")
 #: The phases of a run, in their order; a waiver holds in one of them.
 PHASES = ("setup", "ready", "load", "heal", "recover", "drain", "collect", "stop")

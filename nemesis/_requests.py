@@ -27,10 +27,14 @@ class OfClients:
     needs: Sequence[type] = (CanRuleLinks, CanRuleRequests, CanFrame)
 
     def misfits(self, driver: object) -> Mapping[str, str]:
-        """Refuse kinds that nobody asks for there."""
+        """Refuse kinds that no client asks for there."""
         known = cast(CanFrame, driver).framing().kinds
         unknown = next((kind for kind in self.action.kinds if kind not in known), "")
-        return {"requests": f"nobody asks for {unknown!r} there; {nearest(unknown, known)}"} if unknown else {}
+        return (
+            {"requests": f"clients of this system don't ask for {unknown!r}; {nearest(unknown, known)}"}
+            if unknown
+            else {}
+        )
 
     def plan(self, view: ClusterView, rng: Random, tag: str) -> Injection:
         targets = choose(self.target, view, rng)

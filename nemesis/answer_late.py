@@ -1,4 +1,4 @@
-"""Hold back answers of nodes to clients, so that they come when nobody may be waiting for them any more."""
+"""Hold back answers of nodes to clients, so that they come when no client may be waiting for them any more."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Console:
             name, count = found["brokerName"], int(found["writeQueueNums"])
             if queue < first + count:
                 if not masters.get(name):
-                    raise NoAnswer(f"nobody serves {name}, which has queue {queue} of {topic}")
+                    raise NoAnswer(f"no broker serves {name}, which has queue {queue} of {topic}")
                 return masters[name], {"bname": name, "queueId": str(queue - first)}
             first += count
         raise NoAnswer(f"{topic} has {first} queues, and no queue {queue}")
@@ -184,7 +184,7 @@ def _words(description: Mapping[str, Any]) -> list[str]:
     words += [f"{name}: {one['state']}, epoch {one['epoch']}" for name, one in description.get("slices", {}).items()]
     if description.get("role") == "leader":
         owners = description.get("owners", {}).items()
-        words += [f"{name}: {one['broker'] or 'nobody'}, epoch {one['epoch']}" for name, one in owners]
+        words += [f"{name}: {one['broker'] or 'no broker'}, epoch {one['epoch']}" for name, one in owners]
     return words
 
 

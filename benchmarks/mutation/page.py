@@ -18,7 +18,7 @@ A verdict is worth as much as the bugs that it would have found. Two measurement
 * [Planted bugs](../../docs/concepts.md#planted-bugs): bugs that real brokers have had, each found by the law that it
   was planted for.
   They show that no law is idle, but whoever plants a bug knows the laws.
-* The mutation score, on this page: small changes to the reference system that nobody has chosen, drawn by a seed from
+* The mutation score, on this page: small changes to the reference system that were not chosen, drawn by a seed from
   all the places where the change is possible. They show what the laws and storms miss. [Another
   page](split_mutation.md) has that of storage clusters.
 
@@ -27,7 +27,7 @@ A verdict is worth as much as the bugs that it would have found. Two measurement
 _OF_STORAGE = """\
 # How much the proof of storage clusters can see
 
-Small changes to the [system with compute and storage apart](../../docs/design/split.md) that nobody has chosen, drawn
+Small changes to the [system with compute and storage apart](../../docs/design/split.md) that were not chosen, drawn
 by a seed from all the places where the change is possible, show what the laws and storms miss.
 [Another page](power.md) has the same of the first reference system, whose code (Raft, the codec, the object store) this
 one shares and which is not changed here.

@@ -190,7 +190,7 @@ class Conversation:
             self._release(inf)
 
     def close(self) -> None:
-        """Forget all that is held: nobody is there to read it."""
+        """Forget all that is held: there is no reader any more."""
         self._held.clear()
         if self._timer is not None:
             self._timer.cancel()

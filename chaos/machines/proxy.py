@@ -71,7 +71,7 @@ class Proxy:
         self.addresses: dict[str, tuple[str, int]] = {}
         #: By node that is a program: the address of each of its ports, the main one first.
         self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
-        #: Who reads what clients ask, for rules on requests; None: nobody does.
+        #: The reader of what clients ask, for rules on requests; None where there is none.
         self.framing: Framing | None = None
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
@@ -149,7 +149,7 @@ class Proxy:
         return on_requests(self._rules, source, target)
 
     def frames(self, source: str, target: str, port: str) -> Frames | None:
-        """Return who reads this connection, if it is a client's; None: nobody does."""
+        """Return the reader of this connection, if it is a client's; None where there is none."""
         if self.framing is None or source == HARNESS or source in self.addresses or source in self.programs:
             return None
         return self.framing.open(port or next(iter(self.programs.get(target, ())), ""))

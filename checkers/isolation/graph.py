@@ -40,7 +40,7 @@ SUFFIX = {Kind.PROCESS: "-process", Kind.REALTIME: "-realtime"}
 
 
 class Edge(NamedTuple):
-    """``label``: the number of what shows it, for whoever made the graph; -1 for the orders of clients."""
+    """``label``: the number of what shows it, for the caller that made the graph; -1 for the orders of clients."""
 
     source: int
     target: int

@@ -83,7 +83,7 @@ def _sources(given: Transactions, key: Hashable, number: int, seen: List, found:
     for value in seen:
         write = given.writes.get(key, {}).get(value)
         if write is None:
-            text = f"{found.name(number)} read {shown(value)} in key {shown(key)}, which nobody wrote"
+            text = f"{found.name(number)} read {shown(value)} in key {shown(key)}, which no transaction wrote"
             found.add(UNWRITTEN, text, number)
         elif given.is_failed(write.txn):
             text = f"{found.name(number)} read {shown(value)} in key {shown(key)}, which {found.name(write.txn)} wrote"

@@ -69,7 +69,7 @@ def _sources(given: Transactions, key: Hashable, of: _Key, found: Found) -> None
         text = f"{found.name(number)} read {shown(value)} in key {shown(key)}"
         if write is None:
             if value != FIRST:
-                found.add(UNWRITTEN, f"{text}, which nobody wrote", number)
+                found.add(UNWRITTEN, f"{text}, which no transaction wrote", number)
         elif given.is_failed(write.txn):
             found.add(G1A, f"{text}, which {found.name(write.txn)} wrote, and that was aborted", write.txn, number)
         elif write.txn == number:

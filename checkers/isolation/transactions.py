@@ -45,7 +45,7 @@ NEEDS = Needs(
     joins=queues.PART,
 )
 COMMITTED = ("transactions", "no transaction was committed")
-SEEN = ("given", "nobody was given what a transaction had sent")
+SEEN = ("given", "no reader was given what a transaction had sent")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Each offset holds one message, each message stands once, and what is aborted or open is read by nobody."""
+"""Each offset holds one message, each message stands once, and what is aborted or open is not read."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from checkers.log.visible import end_of, floors
 
 
 def check(rows: Rows, context: RunContext, found: Findings) -> None:
-    """Find acknowledged messages that nobody was given, though readers came past them, or read their queue to its
+    """Find acknowledged messages that no reader was given, though some came past them, or read their queue to its
     end."""
     sent = rows.memo(Sent.of)
     found.count("log_sends", int(sent.ok.sum()))
@@ -63,7 +63,7 @@ def _note_unread_queues(rows: Rows, found: Findings) -> None:
     acked = sent.only(sent.ok)
     queues, highest = tops(acked.queue, acked.offset)
     for queue in queues[~_below(rows.memo(proven_ends), queues, highest)].tolist():
-        found.gap(f"queue {queue} was not read to its end after the run, so what nobody was given of it is unknown")
+        found.gap(f"queue {queue} was not read to its end after the run, so what no reader was given of it is unknown")
 
 
 def _report(rows: Rows, found: Findings, name: str, missing: Sent) -> None:

@@ -124,7 +124,7 @@ def _least(place: Ints, count: int, values: Ints) -> Ints:
 
 
 def _without_output(rows: Rows, found: Findings, commits: Commits, answers: Answers, count: int) -> Flags:
-    """Find answers that only an aborted transaction explains, or one that nobody had asked to commit yet. Returns which
+    """Find answers that only an aborted transaction explains, or one whose commit was not asked for yet. Returns which
     answers anything else explains."""
     maybe = ~commits.failed
     counts_since = _least(commits.place[maybe], count, commits.since[maybe])[answers.place]
@@ -136,7 +136,7 @@ def _without_output(rows: Rows, found: Findings, commits: Commits, answers: Answ
 
     def report(number: int) -> None:
         one = int(np.flatnonzero(tried & (commits.place == answers.place[number]))[0])
-        at, state = int(answers.at[number]), "was aborted" if commits.failed[one] else "nobody had asked to commit"
+        at, state = int(answers.at[number]), "was aborted" if commits.failed[one] else "was not asked to commit"
         queue = int(rows.column("queue")[at])
         found.add(
             OFFSET_WITHOUT_OUTPUT,

@@ -42,13 +42,13 @@ _CONTENT = (
     ),
     AnomalyKind(
         name=LOST_WRITE,
-        meaning="a message that surely is in the queue was read by nobody, though one behind it was",
+        meaning="a message that surely is in the queue was given to no reader, though one behind it was",
         headline=("A message was lost that readers went past", "{n} messages were lost that readers went past"),
         harm=Harm.DATA,
     ),
     AnomalyKind(
         name=UNSEEN,
-        meaning="an acknowledged message was read by nobody, though its queue was read to its end",
+        meaning="an acknowledged message was given to no reader, though its queue was read to its end",
         headline=("An acknowledged message was never seen", "{n} acknowledged messages were never seen"),
         harm=Harm.DATA,
     ),

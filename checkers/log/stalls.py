@@ -14,7 +14,7 @@ from checkers._facts.arrays import Ints
 from checkers.log.promise import LSO_STALLED
 from checkers.log.rows import Sent
 
-#: By then a transaction that nobody ended is aborted: Kafka's usual timeout, and the interval in which it looks.
+#: By then a transaction that was left open is aborted: Kafka's usual timeout, and the interval in which it looks.
 TIMEOUT_S = 70.0
 #: So long after its end a transaction may still hold readers up.
 GRACE_NS = 2_000_000_000

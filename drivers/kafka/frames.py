@@ -32,7 +32,7 @@ _KINDS = {
 _MOST_BYTES, _HEAD_BYTES = 256 * 2**20, 12
 #: Errors after which surely nothing has happened: too few replicas are in sync, a coordinator is not ready yet.
 _TOO_FEW, _LOADING = 19, 14
-_ACKS_NOBODY = 0
+_ACKS_NONE = 0
 
 
 def frames(port: str) -> KafkaFrames | None:
@@ -73,7 +73,7 @@ class KafkaFrames:
 def _is_answered(data: bytes) -> bool:
     """Return whether a send wants an answer; one in a version that can't be read here most probably does."""
     try:
-        return bool(wire.decode_request(data[4:])[2].acks != _ACKS_NOBODY)
+        return bool(wire.decode_request(data[4:])[2].acks != _ACKS_NONE)
     except (ValueError, ImportError):
         return True
 

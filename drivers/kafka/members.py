@@ -24,7 +24,7 @@ IS_OVER = frozenset({UNKNOWN_MEMBER, FENCED, UNRELEASED, STALE})
 class GroupMember(LogReader):
     """Implements :class:`chaos.log_services.GroupMember`. A queue that the coordinator has given it is its own once it
     knows where to begin there, and no longer when the coordinator says so. ``_given``: what it was given; ``_told``:
-    what it has told the coordinator to have."""
+    what it has reported to the coordinator."""
 
     session_s = SESSION_S
 

@@ -30,8 +30,8 @@ NO_RESPONDERS = 503
 Json = Mapping[str, Any]
 
 
-class NobodyListens(Failed):
-    """A server dropped the request, since nobody listens to its subject: no leader, no stream, or an old version."""
+class NoResponders(Failed):
+    """A server dropped the request, since no server listens to its subject: no leader, no stream, or an old version."""
 
 
 class Session:
@@ -80,7 +80,7 @@ class Session:
         :class:`Failed`."""
         try:
             (found,) = await self.look(f"{ABOUT_SERVERS}.{what}", {"server_name": node, **asked})
-        except NobodyListens:
+        except NoResponders:
             return {}
         return member(found, "data")
 
@@ -90,7 +90,7 @@ class Session:
         try:
             ack = parsed(reply)
         except Failed as error:
-            raise (Failed if isinstance(error, NobodyListens) else Unknown)(error.reason) from error
+            raise (Failed if isinstance(error, NoResponders) else Unknown)(error.reason) from error
         if reason := refusal(ack):
             raise (Failed if error_code(ack) in REFUSED else Unknown)(reason)
         if ack.get("stream") != stream or not isinstance(ack.get("seq"), int):
@@ -106,9 +106,9 @@ class Session:
 
 
 def parsed(reply: Reply) -> dict[str, Any]:
-    """Return the object of JSON in a reply. Raises :class:`NobodyListens`, and :class:`Failed` where there is none."""
+    """Return the object of JSON in a reply. Raises :class:`NoResponders`, and :class:`Failed` where there is none."""
     if reply.status == NO_RESPONDERS:
-        raise NobodyListens("nobody listens: no leader is known")
+        raise NoResponders("no responders: no leader is known")
     try:
         found = json.loads(reply.body)
     except (ValueError, RecursionError) as error:

@@ -64,7 +64,7 @@ class StreamClient:
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""
     ) -> Answer:
         """Read messages one by one, all asked for at once. Who lacks one passes on to the next that it has, so that a
-        leader with less is told from a hole."""
+        leader with less is known from a hole."""
         if node or source:
             raise Failed("the leader of a stream answers reads, and there is no tier")
         stream = stream_of(queue)
@@ -104,7 +104,7 @@ class StreamClient:
         self._session.close()
 
     async def _reign(self, stream: str) -> Reign:
-        """Ask for the leader of a stream and what it holds. Raises :class:`Failed` while nobody leads."""
+        """Ask for the leader of a stream and what it holds. Raises :class:`Failed` while no server leads."""
         (found,) = await self._session.look(f"{API}.STREAM.INFO.{stream}", {})
         cluster, state = member(found, "cluster"), member(found, "state")
         if reason := refusal(found) or ("" if cluster.get("leader") else "no leader is known"):

@@ -191,7 +191,7 @@ class Nats:
                 "storage": "file",
                 "num_replicas": self.options.replicas,
             }
-            with suppress(Failed):  # nobody leads the cluster yet: it is asked again
+            with suppress(Failed):  # no server leads the cluster yet: it is asked again
                 (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
                 self._made |= set() if refusal(found) else {stream}
         session.close()
@@ -220,7 +220,7 @@ class Nats:
         """Ask the leader of a stream for a change, and return who that is. Raises :class:`Failed` for a refusal."""
         leader = self._groups[stream].leader if stream in self._groups else ""
         if not leader:
-            raise Failed("nobody leads")
+            raise Failed("no server leads")
         session = Session(cast(Dials, network), HARNESS, (leader,))
         request = Request(f"{API}.{what}.{stream}", json.dumps(asked).encode())
         (reply,) = await session.ask(request, timeout_s=REQUEST_S)
@@ -240,7 +240,7 @@ class NatsWithSpares(Nats):
         await self.view(network)
         held = [stream for stream in self.streams[:-1] if node in self._groups[stream].replicas]
         if not held or any(self._groups[stream].leader in (node, "") for stream in held):
-            raise Failed(f"{node} leads, or holds nothing, or nobody leads what it holds")
+            raise Failed(f"{node} leads, or holds nothing, or no server leads what it holds")
         for stream in held:
             await self._order(network, stream, "STREAM.PEER.REMOVE", {"peer": node})
         return {"removed": held}

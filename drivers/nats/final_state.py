@@ -1,4 +1,4 @@
-"""What is left in the end of a stream on each server's disk: every message of its blocks, whoever leads.
+"""What is left in the end of a stream on each server's disk: every message of its blocks, whichever leads.
 
 A stream is a folder of files ``N.blk``, each a row of records: their whole length (its first bit says that there are
 headers), sequence number, time, length of the subject, subject, length of the headers and these, body, checksum. Only

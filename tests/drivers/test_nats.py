@@ -24,7 +24,7 @@ T = TypeVar("T")
 #: What a server sends for a request: an object of JSON, the bytes after the inbox's name, or nothing.
 Said = dict[str, Any] | bytes | None
 Say = Callable[[str, Any], Said]
-NOBODY = b" 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"
+NO_RESPONDERS = b" 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"
 KEY = f"{7:032X}"
 SINCE = "2026-11-29T12:00:00Z"
 
@@ -171,7 +171,7 @@ ENDS: list[tuple[str, Servers, type[Exception]]] = [
     ("refused connection", Servers(lambda subject, asked: None, down=frozenset(driver().nodes)), Failed),
     ("no greeting", Servers(lambda subject, asked: None, greeting=b"SSH-2.0\r\n"), Failed),
     ("refused greeting", Servers(lambda subject, asked: None, after_greeting=b"-ERR 'Authorization'\r\n"), Failed),
-    ("nobody listens", Servers(lambda subject, asked: NOBODY), Failed),
+    ("no responders", Servers(lambda subject, asked: NO_RESPONDERS), Failed),
     ("too large", refusing(10054), Failed),
     ("not stored by the leader", refusing(10077), Unknown),
     ("out of resources", refusing(10023), Unknown),
@@ -255,7 +255,7 @@ def test_an_answer_of_a_leader_that_leads_no_more_counts_for_nothing(about: dict
 
 
 def test_a_version_that_reports_no_terms_has_none() -> None:
-    assert run(client(holding([1], about=NOBODY)).pull(QUEUE, 0, limit=1)).epoch == -1
+    assert run(client(holding([1], about=NO_RESPONDERS)).pull(QUEUE, 0, limit=1)).epoch == -1
 
 
 @pytest.mark.parametrize("info", [leading(leader=""), {"cluster": 5}, {"cluster": {"leader": "nats-1"}, "state": []}])
@@ -365,7 +365,7 @@ def test_a_replica_whose_name_the_leader_does_not_know_stays_one() -> None:
         saying("nats-1", terms={**EQUAL, "nats-2": 2}),
         Servers(saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-2"})),
         Servers(lambda subject, asked: {"data": {"account_details": [5]}}),
-        Servers(lambda subject, asked: NOBODY),
+        Servers(lambda subject, asked: NO_RESPONDERS),
     ],
     ids=["leaderless", "lagging", "unknown", "ill", "older term", "down", "damaged", "nothing"],
 )
@@ -404,7 +404,7 @@ def test_a_switch_fails_only_when_it_was_refused(answer: Said, ends: type[Except
     system = driver()
 
     async def switch() -> None:
-        with pytest.raises(Failed, match="nobody leads"):
+        with pytest.raises(Failed, match="no server leads"):
             await system.switch(network, "nats-2", "STORM-0")  # type: ignore[arg-type]
         await system.view(network)  # type: ignore[arg-type]
         await system.switch(network, "nats-2", "STORM-0")  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ class SimNet:
     that of the others is the same for all their messages; None for all."""
 
     codec: Codec
-    #: Who knows what requests ask, for rules on requests; None: nobody does.
+    #: The reader of requests, for rules on them; None where there is none.
     frames: CodecFrames | None = None
 
     def __init__(

@@ -91,7 +91,7 @@ class UnreliableNetwork:
 
 
 class WithFiles(UnreliableNetwork):
-    """The same of a network that can read files of nodes; nobody reads them while it is silent."""
+    """The same of a network that can read files of nodes; reading fails while it is silent."""
 
     async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
         return await self._heard().files(node, globs)

@@ -101,7 +101,7 @@ MUTANTS = (
     Planted(
         name="damage-is-uploaded",
         law="sealed",
-        stands_for="a replica that hands a damaged copy on, since nobody looks at its hash",
+        stands_for="a replica that hands a damaged copy on, since its hash is not checked",
         parts={"store": {"files": DamageIsUploaded}},
         scenario="damaged_segments",
     ),

@@ -218,7 +218,7 @@ def test_what_a_slave_gives_counts_as_well() -> None:
 
 
 def test_nothing_that_was_read_is_unknown_and_nothing_that_was_done_is_not_applicable() -> None:
-    assert "nobody was given" in interleaved(read=False).judge().why
+    assert "no reader was given" in interleaved(read=False).judge().why
     empty = Logged()
     empty.poll()
     assert empty.judge().validity is Validity.UNKNOWN

@@ -1,4 +1,4 @@
-"""What was committed is there as a whole; what was aborted, or is open, is read by nobody."""
+"""What was committed is there as a whole; what was aborted, or is open, is not read."""
 
 from __future__ import annotations
 
