@@ -25,12 +25,15 @@ ON_DEMAND = "recipe"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One command of a recipe, run in its folder without a shell and without standard input. ``does`` says what for,
-    ``mend`` what a person can do when it fails; it is killed after ``limit_s``."""
+    ``mend`` what a person can do when it fails; it is killed after ``limit_s``. ``lists``: a command that prints which
+    versions there are, among other words; it is asked when the step fails, which may be because there is no such
+    version."""
 
     command: Sequence[str]
     does: str
     mend: str
     limit_s: float = 1800.0
+    lists: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

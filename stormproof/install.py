@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,9 @@ from chaos.recipe import ON_DEMAND, RECIPES, Recipe, Step
 
 #: So much of a failed step's last line is shown.
 LAST_LINE = 300
+#: So long it may take to list what versions there are, so many of them are named, and how one is written.
+LIST_S, NEAREST = 60.0, 8
+VERSION = re.compile(r"v?\d{1,9}(\.\d{1,9}){1,3}(-[\w.-]{1,40})?")
 
 Say = Callable[[str], None]
 
@@ -141,7 +145,40 @@ def _follow(recipe: Recipe, step: Step, folder: Path) -> None:
             raise MachineError(text) from None
         raise
     if process.returncode:
+        if near := _nearest_versions(recipe, step, folder):
+            raise BadInput(f"{recipe.title}: there is no such version; what there is, nearest first: {', '.join(near)}")
         raise MachineError(f"{recipe.title}: `{command}` failed ({_last(output)}): {step.mend}")
+
+
+def _nearest_versions(recipe: Recipe, step: Step, folder: Path) -> Sequence[str]:
+    """Return the versions that there are instead of the recipe's, the nearest first; none where it is among them, or
+    nothing lists them."""
+    if not step.lists:
+        return ()
+    env = {**os.environ, **recipe.env}
+    try:
+        said = subprocess.run(
+            step.lists, cwd=folder.parent, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIST_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    words = said.stdout.decode("utf-8", "replace").split()
+    known = {word.removeprefix("v") for word in words if VERSION.fullmatch(word)}
+    return () if recipe.version in known else sorted(known, key=lambda one: _distance(one, recipe.version))[:NEAREST]
+
+
+def _distance(version: str, wanted: str) -> tuple[object, ...]:
+    """Return how far a version is from another one, as a key to sort by: a difference in an earlier number is larger
+    than any in a later one, and of two equally far the finished and newer one is nearer."""
+    (one, suffix), (two, _) = (_numbers(text) for text in (version, wanted))
+    longest = max(len(one), len(two))
+    one, two = (numbers + (0,) * (longest - len(numbers)) for numbers in (one, two))
+    return (*(abs(a - b) for a, b in zip(one, two, strict=True)), bool(suffix), [-a for a in one], suffix)
+
+
+def _numbers(version: str) -> tuple[tuple[int, ...], str]:
+    numbers, _, suffix = version.partition("-")
+    return tuple(int(number) for number in numbers.split(".") if number.isdigit()), suffix
 
 
 def _last(output: bytes) -> str:

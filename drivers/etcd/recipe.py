@@ -38,6 +38,7 @@ def recipe(version: str) -> Recipe:
                 does="downloading its modules",
                 mend="the Go module proxy must be reachable, see `go env GOPROXY`; then call this command again",
                 limit_s=900.0,
+                lists=("go", "list", "-m", "-versions", "go.etcd.io/etcd/server/v3"),
             ),
             Step(
                 command=("go", "build", "-trimpath", "-ldflags=-s -w", "-o", PROGRAM, "."),

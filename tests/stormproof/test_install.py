@@ -144,3 +144,31 @@ def test_half_an_installation_is_made_anew(offer, capfd: pytest.CaptureFixture[s
 
 def test_another_recipe_for_the_same_version_has_a_place_of_its_own() -> None:
     assert replace(RECIPE, env={"A": "1"}).folder != RECIPE.folder
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (
+            "module v1.2.2 v1.2.4-rc1 v1.2.4 v1.3.0 v2.0.0 v1.1.9 nonsense v1",
+            "foreign 1.2.3: there is no such version; what there is, nearest first: "
+            "1.2.4, 1.2.2, 1.2.4-rc1, 1.3.0, 1.1.9, 2.0.0",
+        ),
+        ("v1.2.2 v1.2.3", "foreign 1.2.3: `"),  # it is there, so that something else went wrong
+        ("", "foreign 1.2.3: `"),
+    ],
+)
+def test_of_a_version_that_the_registry_lacks_it_says_what_there_is(
+    listed: str, expected: str, offer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lists = (sys.executable, "-c", f"print({listed!r})")
+    failing = replace(step("raise SystemExit('404')"), lists=lists)
+    offer(replace(RECIPE, steps=(failing,)))
+    code, _, err = call(capfd, "foreign")
+    assert code == (3 if "there is no" in expected else code) != 0
+    assert f"error: {expected}" in err, err
+
+
+def test_where_nothing_lists_versions_the_failure_alone_is_shown(offer, capfd: pytest.CaptureFixture[str]) -> None:
+    offer(replace(RECIPE, steps=(replace(step("raise SystemExit('404')"), lists=("no-such-tool",)),)))
+    assert "failed (404): look after it" in call(capfd, "foreign")[2]
