@@ -111,7 +111,7 @@ class Store(Member):
         if replica_name(self.name, self._disk) in BIRTH:
             self._host.create(env, GROUP, BIRTH)
         while not self._files.is_checked:
-            self._files.go_on(env)
+            self._files.go_on(env, lambda group: self._host.env_of(env, group))
 
     def raft(self) -> Replica | None:
         return self._host.member(GROUP)

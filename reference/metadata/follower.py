@@ -87,13 +87,19 @@ class Follower:
         self._asked = 0
         self._requests = 0
         self._call = -1  # number of the request under way
+        self._heard_ns = 0
         self._knows_gap = False  # changes are missing, so everything has to be asked for
 
     @property
     def _controller(self) -> str:
         return self._controllers[self._asked % len(self._controllers)]
 
+    def is_cut_off(self, env: Env) -> bool:
+        """Return whether no controller has answered for longer than it takes to ask all: the view may be an old one."""
+        return env.mono_ns() - self._heard_ns > len(self._controllers) * TIMEOUT_NS
+
     def start(self, env: Env) -> None:
+        self._heard_ns = env.mono_ns()
         if self._controllers:
             self._asked = env.rng.randrange(len(self._controllers))
             self._ask(env)
@@ -119,6 +125,7 @@ class Follower:
             self._turn_away(env)
             return True
         found = self.understand(message)
+        self._heard_ns = env.mono_ns()
         before = self.view.revision
         self._knows_gap = not self.view.take(found)
         if self.view.revision == before and not self._knows_gap:

@@ -144,6 +144,8 @@ class GroupRequests:
         if refusal is None and not self.knows_owner(asked):
             name = slice_name(asked.slice)
             refusal = _busy(f"this store doesn't know that {asked.broker} owns {name} in epoch {asked.epoch}")
+            if self._groups.follower.is_cut_off(env):  # another member may hear of owners
+                self._groups.moving.give_way(env, asked.group)
         if refusal is not None:
             env.send(source, refusal.reply(message))
             return

@@ -28,7 +28,7 @@ from reference.split.store.segment_files import SegmentFiles
 from reference.split.store.sweeping import Sweeper
 from reference.split.store.tier import SegmentTier
 from reference.split.store.uploads import Uploads
-from reference.split.view import Cluster
+from reference.split.view import ClusterFollower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,13 @@ class Groups:
         self,
         options: Mapping[str, Any],
         parts: StoreParts,
-        cluster: Cluster,
+        follower: ClusterFollower,
         tier: SegmentTier,
         calls: Calls,
         metas: Metas,
     ) -> None:
         self.count, self.slices = layout_of(options)
-        self.cluster = cluster
+        self.follower, self.cluster = follower, follower.cluster
         self.machines: dict[int, GroupMachine] = {}
         self.files = parts.files()
         rewrite_bytes = number_of(options, "rewrite_bytes", REWRITE_BYTES)
@@ -81,9 +81,9 @@ class Groups:
         )
         self._make_machine = parts.machine
         self._uploads = parts.uploads(tier)
-        self._retention = parts.retention(cluster)
+        self._retention = parts.retention(self.cluster)
         self._sweeper = parts.sweeper(tier, number_of(options, "delete_ms", 5000, 0))
-        self.moving = parts.moving(self.host, cluster, metas)
+        self.moving = parts.moving(self.host, self.cluster, metas)
         self._revision = -1
 
     def start(self, env: Env, disk: int) -> None:
@@ -156,7 +156,7 @@ class Groups:
     def clean(self, env: Env) -> None:
         """Let go of what is old or superfluous, and fetch what is lacking."""
         if not self.files.is_checked:
-            self.files.go_on(env)
+            self.files.go_on(env, lambda group: self.env_of(env, group))
             return
         for group, machine in self.machines.items():
             led = Led(self.host, group)

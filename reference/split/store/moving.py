@@ -20,7 +20,7 @@ from reference.wire.fields import to_json
 
 #: After how long a report that was not taken is made again.
 RETRY_NS = 200_000_000
-#: So often at most does a store with a full disk have another one lead: all disks may be full.
+#: So often at most does a store that can't serve a group have another one lead: none may be able to.
 GIVE_WAY_NS = 1_000_000_000
 
 
@@ -31,7 +31,7 @@ class Moving:
         self._host, self._cluster, self._metas = host, cluster, metas
         self._reported: dict[int, int] = {}  # group → index of the newest membership that meta has taken from here
         self._not_before: dict[int, int] = {}  # group → when to report again
-        self._gave_way: dict[int, int] = {}  # group → when its lead was given away for want of room
+        self._gave_way: dict[int, int] = {}  # group → when its lead was given away
 
     def consider(self, env: Env, group: int) -> None:
         """Report the members if meta may not know them, and make the next change that is due."""
@@ -56,7 +56,7 @@ class Moving:
             self._hand_over(env, group, member, wanted)
 
     def give_way(self, env: Env, group: int) -> None:
-        """Have another member lead a group whose records find no room on this store's disk."""
+        """Have another member lead a group that this store can't serve: for want of room, or of news from meta."""
         member, now = self._host.member(group), env.mono_ns()
         if member is not None and now >= self._gave_way.get(group, -GIVE_WAY_NS) + GIVE_WAY_NS:
             self._gave_way[group] = now

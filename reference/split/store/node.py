@@ -102,7 +102,7 @@ class Store:
         self.joining.start(env, self.identity.word)
 
     def _make_groups(self) -> Groups:
-        return Groups(self._options, self._parts, self.follower.cluster, self.tier, self.calls, self.metas)
+        return Groups(self._options, self._parts, self.follower, self.tier, self.calls, self.metas)
 
     def _begin_groups(self, env: Env) -> bool:
         """Begin the groups on this disk; False if it lacks what it was sure to hold."""

@@ -1,12 +1,13 @@
 """The files of sealed segments on a store's disk: which of them are durable and whole.
 
-A file counts as held once its bytes are synced, or once their hash has been checked after a start. Until then the bytes
-are found again in the group's log, or at another store, or in the object store.
+A file counts as held once its bytes are synced: also one that a start has found, which may never have been, and whose
+hash is checked first. Until then the bytes are found again in the group's log, or at another store, or in the object
+store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from chaos import events
 from chaos.node import Disk, DiskFull, Env
@@ -42,9 +43,11 @@ class SegmentFiles:
         self._disk = env.disk
         self._unchecked = env.disk.list(FILES)
 
-    def go_on(self, env: Env) -> None:
-        """Check some of the files that were found; a damaged one is deleted."""
+    def go_on(self, env: Env, env_of: Callable[[int], Env]) -> None:
+        """Check some of the files that were found: a damaged one is deleted, a whole one is held once it is synced.
+        ``env_of`` returns the environment of a group."""
         checked = 0
+        whole: dict[int, list[Segment]] = {}
         while self._unchecked and checked < CHECK_BYTES:
             path = self._unchecked.pop()
             segment = Segment.of_key(OBJECTS + path.removeprefix(FILES))
@@ -53,9 +56,12 @@ class SegmentFiles:
             data = env.disk.read(path)
             checked += len(data)
             if self.is_whole(segment, data):
-                self._hold(env, segment, len(data), RECOVERED)
+                self._writing[segment] = len(data)
+                whole.setdefault(segment.group, []).append(segment)
             else:
                 self._remove(env, segment, DAMAGED)
+        for group, segments in whole.items():
+            self._sync(env_of(group), group, segments, RECOVERED)
 
     def is_whole(self, segment: Segment, data: bytes) -> bool:
         """Policy: only bytes with the segment's hash are the segment."""
@@ -76,10 +82,12 @@ class SegmentFiles:
                 due = max(token for of, token in self._syncs if of == group)
             elif segment not in self.held and self._write(env, segment, data, source):
                 written.append(segment)
-        if written:
-            due = env.disk.sync([segment.path for segment in written])
-            self._syncs.setdefault((group, due), []).extend((segment, source) for segment in written)
-        return due
+        return self._sync(env, group, written, source) if written else due
+
+    def _sync(self, env: Env, group: int, segments: Sequence[Segment], source: str) -> int:
+        token = env.disk.sync([segment.path for segment in segments])
+        self._syncs.setdefault((group, token), []).extend((segment, source) for segment in segments)
+        return token
 
     def _write(self, env: Env, segment: Segment, data: bytes, source: str) -> bool:
         try:

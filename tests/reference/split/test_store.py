@@ -338,6 +338,18 @@ def test_a_leader_with_a_full_disk_refuses_appends_and_gives_way() -> None:
     assert world.ask(other, ConfirmRequest(group=0, epoch=world.owner.fenced_epoch)).code == 0
 
 
+def test_a_leader_that_meta_cannot_reach_gives_way_to_one_that_knows_the_new_owner() -> None:
+    """Else nobody could open its groups before the cut heals: it logs no fence of an owner that it doesn't know."""
+    world = appended(target=10)
+    leader = next(name for name in STORES if world.leads(name))
+    world.block(leader, "meta-0")
+    world.crash("broker-0")
+    world.start("broker-0")
+    world.run(8000, until=lambda: len(world.owner.ends) == 2)
+    assert len(world.owner.ends) == 2 and not world.leads(leader)
+    assert Response.SYSTEM_BUSY in world.owner.refusals
+
+
 @pytest.mark.parametrize("path", ["raft/log.", "store/identity"])
 def test_a_disk_that_lost_what_was_synced_begins_as_another_one(path: str) -> None:
     """R6: below the bound nobody knows which votes and entries were lost."""
