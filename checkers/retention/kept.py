@@ -39,14 +39,17 @@ def kept_too_long(rows: Rows, context: RunContext, found: Findings) -> None:
     if not facts.has_recovered(rows):
         return
     bound_s = LOOKS * facts.bound(context, "collect_s", COLLECT_S)
+    since_ns = facts.phase_time(rows, "collect") - bound_s * 1e9
     reported: set[tuple[int, int]] = set()
     for one in _kept(rows):
         found.count("kept_topics", 1)
         place = one.replica.group, one.topic
-        if place not in reported and (said := _too_old(one, bound_s)):
+        if place in reported or rows.column("time_ns")[one.entry.at] > since_ns:  # its rule may be a new one
+            continue
+        if said := _too_old(one, bound_s):
             reported.add(place)
             _report(rows, found, one, said, bound_s, by_clocks=True)
-        elif place not in reported and (said := _too_much(rows, one, bound_s)):
+        elif said := _too_much(rows, one, since_ns):
             reported.add(place)
             if context.one_clock:
                 _report(rows, found, one, said, bound_s, by_clocks=False)
@@ -75,14 +78,13 @@ def _too_old(one: _Kept, bound_s: float) -> str:
     return f"that should have been deleted {over_ms / 1000:.1f} s before, by the group's logged time"
 
 
-def _too_much(rows: Rows, one: _Kept, bound_s: float) -> str:
-    """Return how much there is without the oldest segment, which should have gone the bound ago already: it was sealed
-    by then, and the limit was left without it, whatever the group has taken since; "" if it may be there."""
+def _too_much(rows: Rows, one: _Kept, since_ns: float) -> str:
+    """Return how much there is without the oldest segment, which should have gone at ``since_ns`` already: it was
+    sealed by then, and the limit was left without it, whatever the group has taken since; "" if it may be there."""
     times, limit = rows.column("time_ns"), one.entry.number("retain_bytes")
-    since_ns = facts.phase_time(rows, "collect") - bound_s * 1e9
     mine = [held.segment for held in one.replica.segments if held.segment.topic == one.topic]
     oldest = sealed(rows).get(min(mine, key=lambda segment: segment.begin)) if mine else None
-    if limit <= 0 or oldest is None or max(times[oldest[0].at], times[one.entry.at]) > since_ns:
+    if limit <= 0 or oldest is None or times[oldest[0].at] > since_ns:
         return ""
     taken = appends(rows)
     late = (taken.group == one.replica.group) & (times[taken.at] > since_ns)

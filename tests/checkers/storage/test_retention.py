@@ -82,6 +82,15 @@ def test_what_has_come_lately_may_be_beyond_a_limit() -> None:
     finished(trimmed(), kept_bytes=200, calm_s=29).expect(LAW, validity=Validity.VALID)
 
 
+def test_a_rule_that_is_new_has_not_let_anything_go_long_ago() -> None:
+    it = trimmed()
+    it.topic("t", TOPIC, retain_ms=1)
+    finished(it, calm_s=29, oldest_ms=20_000).expect(LAW, validity=Validity.VALID)
+    it = trimmed()
+    it.topic("t", TOPIC, retain_ms=1)
+    finished(it, calm_s=31, oldest_ms=20_000).expect(LAW, A.KEPT_TOO_LONG, validity=Validity.INVALID)
+
+
 def test_no_clock_shows_elsewhere_since_when_there_is_too_much() -> None:
     it = finished(trimmed(), kept_bytes=200)
     it.meta["deployment"] = "process"
@@ -177,6 +186,7 @@ def test_a_deleted_topic_goes_by_whatever_its_name_says_later() -> None:
 
 def test_what_is_kept_shortly_after_a_fault_is_unknown() -> None:
     it = trimmed()
+    it.wait(40)
     it.undo("kill", it.inject("kill", STORES[0]))
     finished(it, calm_s=5, oldest_ms=0).expect(LAW, validity=Validity.UNKNOWN)
     it = trimmed()
