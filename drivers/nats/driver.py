@@ -15,12 +15,14 @@ from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Evidence, Expo
 from chaos.driver import ReplicaGroup as Group
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
+from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
 from drivers.nats import final_state, status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Json, Session, parsed, refusal
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
+from drivers.nats.frames import FRAMING
 from drivers.nats.recipes import PROGRAM, RECIPES, recipe
 from drivers.nats.wire import Request
 
@@ -145,6 +147,11 @@ class Nats:
         program = self._program()
         return ClusterSpec(nodes=[NodeSpec(name=node, role="broker", program=program) for node in self.nodes])
 
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """See :class:`chaos.driver.CanUpgrade`."""
+        other = replace(self, options=replace(self.options, version=version))
+        return {spec.name: spec for spec in other.cluster("").nodes}
+
     def _program(self) -> Program:
         routes = ", ".join(f'"nats://{{ip:{node}}}:{{port:{node}.cluster}}"' for node in self.nodes)
         cluster = _CLUSTER.replace("ROUTES", routes) if self.options.servers > 1 else ""
@@ -161,6 +168,9 @@ class Nats:
 
     def client(self, network: Network, name: str) -> Client:
         return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=self.options.deduplicate)
+
+    def framing(self) -> Framing:
+        return FRAMING
 
     # What the harness observes and changes
 

@@ -59,7 +59,7 @@ async def _status(
     finally:
         session.close()
     for stream, row in asked.items():
-        if record and (one := streams.get(stream)):
+        if record and (one := streams.get(stream)) and one.term >= 0:  # a node of an old version says none
             value = {"role": "master" if one.leads else "slave", "end": one.last, "group": stream}
             record("poll", f="state", type="ok", node=node, op=row, epoch=one.term, value=value)
     return Status(health.get("status") == "ok", streams)

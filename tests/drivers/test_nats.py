@@ -19,6 +19,7 @@ from chaos.ops import Answer, Delivered, Failed, Unknown
 from chaos.workload import body_hash
 from drivers.nats import Options, create, final_state, recipe
 from drivers.nats.driver import Nats
+from drivers.nats.frames import NatsFrames, frames
 
 T = TypeVar("T")
 #: What a server sends for a request: an object of JSON, the bytes after the inbox's name, or nothing.
@@ -573,3 +574,86 @@ def test_any_version_can_be_built_and_a_lone_server_has_no_routes() -> None:
     (node,) = driver(servers=1, replicas=1, version="2.14.2").cluster("").nodes
     assert node.program is not None and "routes" not in str(node.program.files["nats.conf"])
     assert node.program.recipe == recipe("2.14.2")
+
+
+def test_another_version_has_the_same_ports_and_promises() -> None:
+    system = driver(version="2.14.2").promising(Profile(flush="async"))
+    found = system.in_version("2.15.3")
+    (before, *_), after = system.cluster("").nodes, found[system.nodes[0]]
+    assert before.program is not None and after.program is not None and tuple(found) == system.nodes
+    assert after.program.recipe == recipe("2.15.3") and after.program.ports == before.program.ports
+    assert 'sync_interval: "2m"' in str(after.program.files["nats.conf"])
+    with pytest.raises(ValueError, match="version: expected"):
+        system.in_version("1.0.0")
+
+
+# Requests of a kind
+
+
+def read_frames() -> NatsFrames:
+    reader = frames("client")
+    assert reader is not None and frames("cluster") is None
+    reader.requests(bytearray(b"CONNECT {}\r\nSUB _INBOX.a.* 1\r\nSUB _INBOX.b.> q 2\r\nPING\r\n"))
+    return reader
+
+
+def publishing(subject: str, inbox: str = " _INBOX.a.1") -> bytes:
+    return f"HPUB {subject}{inbox} 12 14\r\nNATS/1.0\r\n\r\nhi\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "subject, kind",
+    [
+        ("storm.queue.STORM-0", "send"),
+        ("storm.offsets.ab.STORM-0", "commit"),
+        ("$JS.API.STREAM.MSG.GET.OFFSETS", "committed"),
+        ("$JS.API.STREAM.MSG.GET.STORM-0", "pull"),
+        ("$JS.API.STREAM.INFO.STORM-0", "bounds"),
+        ("storm.servers.RAFTZ", ""),
+    ],
+)
+def test_a_request_is_known_by_its_subject_and_paired_by_that_of_its_reply(subject: str, kind: str) -> None:
+    reader, data = read_frames(), publishing(subject)
+    buffer = bytearray(data + data[:20])
+    (asked,) = reader.requests(buffer)
+    assert (asked.data, asked.kind, asked.number, asked.paired) == (data, kind, "_INBOX.a.1", True)
+    assert buffer == data[:20], "the next one is not whole"
+    (said,) = reader.answers(bytearray(b"MSG _INBOX.a.1 1 2\r\n{}\r\n"), ended=False)
+    assert (said.number, said.paired) == (asked.number, True)
+
+
+def test_what_wants_no_reply_and_what_a_server_says_unasked_is_paired_with_nothing() -> None:
+    reader = read_frames()
+    (asked,) = reader.requests(bytearray(publishing("storm.queue.STORM-0", "")))
+    assert (asked.kind, asked.paired) == ("", False)
+    said = reader.answers(bytearray(b"INFO {}\r\nPONG\r\n-ERR 'no'\r\n"), ended=False)
+    assert [one.paired for one in said] == [False] * 3
+
+
+@pytest.mark.parametrize("inbox, number", [("_INBOX.a.1", "1"), ("_INBOX.b.x.y", "2")])
+def test_a_refusal_is_that_nobody_listens_at_the_place_where_the_client_does(inbox: str, number: str) -> None:
+    reader = read_frames()
+    (asked,) = reader.requests(bytearray(publishing("storm.queue.STORM-0", f" {inbox}")))
+    refusal = reader.refusal(asked)
+    assert refusal.startswith(f"HMSG {inbox} {number} ".encode())
+    (said,) = reader.answers(bytearray(refusal), ended=False)
+    assert said.number == inbox and b"NATS/1.0 503 stormproof" in said.data
+    network = Servers(lambda subject, asked: refusal.removeprefix(f"HMSG {inbox} {number}".encode()))
+    with pytest.raises(Failed):
+        run(client(network).send(QUEUE, KEY, b"x"))
+
+
+@pytest.mark.parametrize("unheard", [b"UNSUB 1\r\n", b""])
+def test_nothing_is_refused_that_the_client_would_not_hear(unheard: bytes) -> None:
+    reader = read_frames() if unheard else NatsFrames()
+    reader.requests(bytearray(unheard))
+    (asked,) = reader.requests(bytearray(publishing("storm.queue.STORM-0")))
+    assert reader.refusal(asked) == b""
+
+
+@pytest.mark.parametrize(
+    "nonsense", [b"\x16\x03\x01\r\n", b"\r\n", b"PUB a x\r\n", b"PUB a -1\r\n", b"PUB\r\n", b"x" * 70_000]
+)
+def test_what_is_not_the_protocol_is_no_frame(nonsense: bytes) -> None:
+    with pytest.raises(ValueError, match=r"words|size|ends|invalid|index"):
+        NatsFrames().requests(bytearray(nonsense))
