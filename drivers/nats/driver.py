@@ -23,7 +23,7 @@ from drivers.nats import final_state, status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Json, Session, parsed, refusal
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
 from drivers.nats.frames import FRAMING
-from drivers.nats.recipes import PROGRAM, RECIPES, recipe
+from drivers.nats.recipe import PROGRAM, RECIPES, recipe
 from drivers.nats.wire import Request
 
 TOPIC = "STORM"
@@ -50,7 +50,8 @@ accounts: {{
 system_account: SYS
 no_auth_user: storm
 """
-_CLUSTER = 'cluster: { name: storm, listen: "{ip}:{port:cluster}", routes: [ ROUTES ] }\n'
+#: Servers keep each other's addresses to themselves, or client libraries would go round the proxies.
+_CLUSTER = 'cluster: { name: storm, listen: "{ip}:{port:cluster}", no_advertise: true, routes: [ ROUTES ] }\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
