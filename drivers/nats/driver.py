@@ -11,7 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from chaos.deployment import CanReadFiles
-from chaos.driver import Client, ClusterSpec, ClusterView, Dials, Evidence, Exposure, Network, Profile, Record
+from chaos.driver import (
+    Client,
+    ClientCommand,
+    ClusterSpec,
+    ClusterView,
+    Dials,
+    Evidence,
+    Exposure,
+    Network,
+    Profile,
+    Record,
+)
 from chaos.driver import ReplicaGroup as Group
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
@@ -19,9 +30,9 @@ from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.program import Program
-from drivers.nats import final_state, status
+from drivers.nats import final_state, library, status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Json, Session, parsed, refusal
-from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
+from drivers.nats.client import KEY, MESSAGE_ID, OFFSETS, OFFSETS_SUBJECTS, StreamClient, stream_of, subject_of
 from drivers.nats.frames import FRAMING
 from drivers.nats.recipe import PROGRAM, RECIPES, recipe
 from drivers.nats.wire import Request
@@ -169,6 +180,10 @@ class Nats:
 
     def client(self, network: Network, name: str) -> Client:
         return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=self.options.deduplicate)
+
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        header = MESSAGE_ID if self.options.deduplicate else KEY
+        return await library.command(cast(Dials, network), name, self.nodes, self.queues(), header, orders)
 
     def framing(self) -> Framing:
         return FRAMING

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.driver import CanRemoveBrokers, Client, ClusterView, Disconnected, Evidence, Profile
+from chaos.driver import CanRemoveBrokers, Client, ClientCommand, ClusterView, Disconnected, Evidence, Profile
 from chaos.errors import BadInput
 from chaos.ops import Answer, Delivered, Failed, Unknown
 from chaos.workload import body_hash
@@ -585,6 +585,36 @@ def test_another_version_has_the_same_ports_and_promises() -> None:
     assert 'sync_interval: "2m"' in str(after.program.files["nats.conf"])
     with pytest.raises(ValueError, match="version: expected"):
         system.in_version("1.0.0")
+
+
+# NATS's own client
+
+
+def started(**orders: int) -> ClientCommand:
+    class Proxies(Servers):
+        async def endpoint(self, client: str, node: str, port: str = "") -> tuple[str, int]:
+            return "127.0.0.1", 4220 + int(node[-1])
+
+    network = Proxies(lambda subject, asked: None)
+    return run(driver(streams=2).library_command(network, "library", orders))  # type: ignore[arg-type]
+
+
+def test_the_program_with_the_official_client_is_given_servers_streams_and_orders() -> None:
+    pytest.importorskip("nats")
+    command = started(sync=2, pop=1, push=0, batch_size=4)
+    assert command.argv[1:] == ("-m", "drivers.nats.nats_py_program")
+    given = json.loads(command.env["STORMPROOF_ORDERS"])
+    assert given["servers"] == [f"nats://127.0.0.1:{port}" for port in (4220, 4221, 4222)]
+    assert given["streams"][1] == ["STORM-1", "storm.queue.STORM-1"]
+    assert (given["header"], given["sync"], given["pop"]) == ("Storm-Key", 2, 1)
+
+
+def test_what_the_official_client_can_not_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="can't do push, transaction here; it can do sync, pop, orderly"):
+        started(push=1, transaction=1)
+    monkeypatch.setattr("drivers.nats.library.find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"pip install 'stormproof\[nats\]'"):
+        started(sync=1)
 
 
 # Requests of a kind
