@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chaos.law import Deferred, Partial, Promise
 from chaos.merged_moments import moments_of
 from chaos.moments import Moments
-from chaos.verdict import Anomaly, Validity, Verdict
+from chaos.verdict import Anomaly, Order, Validity, Verdict
 
 #: So many findings of one name are reported one by one; one more anomaly stands for the rest.
 MAX_REPORTED = 20
@@ -56,9 +56,10 @@ class Findings:
         message: int = -1,
         policy: str = "",
         acted_ns: int | None = None,
+        cycle: Sequence[Order] = (),
     ) -> None:
         """Report one finding under a name that the promise declares; ``rows`` are ``index`` values in the order of the
-        story. ``policy``: see :class:`chaos.verdict.Anomaly`. ``acted_ns``: how long after the load began
+        story. ``policy``, ``cycle``: see :class:`chaos.verdict.Anomaly`. ``acted_ns``: how long after the load began
         it was done, so that it is drawn although it is not spelt out. Raises ``ValueError`` when a policy is given for
         something that no profile permits."""
         if not self._in_each:
@@ -78,6 +79,7 @@ class Findings:
                 queue=int(queue),
                 offset=int(offset),
                 message=int(message),
+                cycle=tuple(cycle),
             )
         )
 

@@ -46,15 +46,27 @@ class DeadEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One thing that came before another one, as the names of both. ``kind``: in which respect, as words that stand on
+    an arrow between them; ``shown``: what shows it, "" where ``kind`` says that."""
+
+    before: str
+    after: str
+    kind: str
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
     """One finding. ``rows`` are the ``index`` values of the history rows behind it, in the order of the story;
     ``explanation`` is a sentence for a person who has not read the code. ``count`` > 1 stands for that many findings of
     the same kind, of which this one is the first (so that a run with a million losses stays readable).
-    ``dead_ends`` are the longest orders of the operations that are allowed, for laws that search for one. ``lawful``:
-    it is counted and shown, but no violation, as the law has declared of this name. ``by_policy``: likewise, because
-    the profile permits it. ``policy`` says then which setting permits it and at what, as words that follow "as":
-    "`flush: async` allows at the power cut of 12.0 s"; "" where the profile alone is known to permit it. ``waived``: it
-    is lawful because the experiment waives it, for this reason."""
+    ``dead_ends`` are the longest orders of the operations that are allowed, for laws that search for one. ``cycle``
+    are orders that can't all be true, as each begins where the one before ends, and the first where the last ends.
+    ``lawful``: it is counted and shown, but no violation, as the law has declared of this name. ``by_policy``:
+    likewise, because the profile permits it. ``policy`` says then which setting permits it and at what, as words that
+    follow "as": "`flush: async` allows at the power cut of 12.0 s"; "" where the profile alone is known to permit it.
+    ``waived``: it is lawful because the experiment waives it, for this reason."""
 
     law: str
     name: str
@@ -65,6 +77,7 @@ class Anomaly:
     message: int = -1
     count: int = 1
     dead_ends: tuple[DeadEnd, ...] = ()
+    cycle: tuple[Order, ...] = ()
     lawful: bool = False
     by_policy: bool = False
     policy: str = ""

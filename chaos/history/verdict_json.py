@@ -13,7 +13,7 @@ from chaos.verdict import RunVerdict, Verdict
 #: What every version has written.
 REQUIRED = ("verdict", "seed", "anomalies", "laws", "why")
 #: Of what an anomaly has, that which stands in the file only where it says something.
-_SELDOM = ("dead_ends", "lawful", "by_policy", "policy", "waived")
+_SELDOM = ("dead_ends", "cycle", "lawful", "by_policy", "policy", "waived")
 
 
 def verdict_json(verdict: RunVerdict) -> dict[str, Any]:

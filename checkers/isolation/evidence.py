@@ -79,7 +79,8 @@ class Found:
                 self._findings.count(f"allowed_{cycle.name}", 1)
             if allowed and not cycle.sure:
                 self._findings.gap("there are too many orders between transactions to tell which cycles they form")
-            self._findings.add(ALLOWED if allowed else cycle.name, text, *self._rows(cycle.nodes))
+            orders = cycle.orders(self.name, self._place)
+            self._findings.add(ALLOWED if allowed else cycle.name, text, *self._rows(cycle.nodes), cycle=orders)
 
     def _clause(self, edge: Edge) -> str:
         one, two = self.name(edge.source), self.name(edge.target)
@@ -93,6 +94,13 @@ class Found:
         if edge.kind is Kind.WR:
             return f"{two} read {value} in key {key}, which {one} had written"
         return f"{one} read key {key} without {value}, which {two} wrote"
+
+    def _place(self, edge: Edge) -> str:
+        """Say which version of which key shows an order; "" of one that clients' moments show."""
+        if edge.label < 0:
+            return ""
+        key, value = map(shown, self._shown_by[edge.label])
+        return f"{value} in key {key}"
 
     def _rows(self, numbers: tuple[int, ...]) -> list[int]:
         rows = {row for number in numbers for row in (self._given.every[number].began, self._given.every[number].ended)}

@@ -9,7 +9,7 @@ by, ``rw`` read before it was overwritten by, and the order in which clients ask
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chaos.verdict import Order
 from checkers._facts.arrays import NEVER, Flags, Ints, stable_order
 
 #: So many steps are taken in one component to find a short cycle.
@@ -33,6 +34,14 @@ class Kind(IntEnum):
     REALTIME = 4
 
 
+#: What an arrow of each kind says.
+WORDS = {
+    Kind.WW: "ww: overwritten by",
+    Kind.WR: "wr: read by",
+    Kind.RW: "rw: missed what it wrote",
+    Kind.PROCESS: "process: followed by",
+    Kind.REALTIME: "real time: ended before",
+}
 #: What cycles are made of, the most restricted first: what an earlier one finds, no later one names again.
 DATA = ((Kind.WW,), (Kind.WW, Kind.WR), (Kind.WW, Kind.WR, Kind.RW))
 ORDERS = ((), (Kind.PROCESS,), (Kind.REALTIME,))
@@ -67,6 +76,13 @@ class Cycle:
         anti = sum(edge.kind is Kind.RW for edge in self.edges)
         base = ("G1c" if Kind.WR in kinds else "G0") if not anti else "G-single" if anti == 1 else "G2-item"
         return base + next((SUFFIX[kind] for kind in (Kind.REALTIME, Kind.PROCESS) if kind in kinds), "")
+
+    def orders(self, name: Callable[[int], str], shown: Callable[[Edge], str]) -> tuple[Order, ...]:
+        """Return the edges as a report draws them. ``name``: of a transaction; ``shown``: what shows an edge."""
+        return tuple(
+            Order(before=name(edge.source), after=name(edge.target), kind=WORDS[edge.kind], shown=shown(edge))
+            for edge in self.edges
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def _judge(found: Findings, known: Known) -> None:
     after = np.minimum(known.after, known.by)  # of those that are reported, as if they were in time
     for cycle in Graph(after, known.by, known.process, source, target, wr, label).cycles():
         wrong[[*cycle.nodes]] = True
-        found.add(cycle.name, f"{cycle.name}: {_said(known, cycle)}", *_rows(known, cycle))
+        _report_cycle(found, known, cycle, cycle.name)
     over = known.overwrites
     kind = np.append(wr, np.full(len(over[0]), Kind.WW, np.int8))
     columns = [np.append(one, other) for one, other in zip((source, target, label), over, strict=True)]
@@ -181,7 +181,13 @@ def _judge(found: Findings, known: Known) -> None:
     for cycle in whole.cycles():
         if not wrong[[*cycle.nodes]].any():
             found.count(f"allowed_{cycle.name}", 1)
-            found.add(ALLOWED, f"{cycle.name}: {_said(known, cycle)}", *_rows(known, cycle))
+            _report_cycle(found, known, cycle, ALLOWED)
+
+
+def _report_cycle(found: Findings, known: Known, cycle: Cycle, name: str) -> None:
+    said = "; ".join(_clause(known, edge) for edge in cycle.edges)
+    orders = cycle.orders(lambda node: f"transaction {int(known.txn[node])}", lambda edge: _shown(known, edge))
+    found.add(name, f"{cycle.name}: {said}.", *_rows(known, cycle), cycle=orders)
 
 
 def _report_late(found: Findings, known: Known, one: int) -> None:
@@ -198,21 +204,25 @@ def _report_late(found: Findings, known: Known, one: int) -> None:
     )
 
 
-def _said(known: Known, cycle: Cycle) -> str:
-    return "; ".join(_clause(known, edge) for edge in cycle.edges) + "."
-
-
 def _clause(known: Known, edge: Edge) -> str:
-    one, two = int(known.txn[edge.source]), int(known.txn[edge.target])
+    one, two, shown = int(known.txn[edge.source]), int(known.txn[edge.target]), _shown(known, edge)
     if edge.kind is Kind.PROCESS:
         return f"{two} followed {one} in one process"
     if edge.kind is Kind.REALTIME:
-        by, after = int(known.by[edge.source]), int(known.after[edge.target])
-        return f"transaction {one} had happened by row {by}, before row {after}, after which {two} happened"
-    queue, offset = (int(column[edge.label]) for column in (known.at if edge.kind is Kind.WR else known.sent_at))
+        return f"transaction {one} had happened by {shown}, after which {two} happened"
     if edge.kind is Kind.WR:
-        return f"transaction {two} was given what {one} had sent (offset {offset} of queue {queue})"
-    return f"transaction {two} stands directly behind {one} (offset {offset} of queue {queue})"
+        return f"transaction {two} was given what {one} had sent ({shown})"
+    return f"transaction {two} stands directly behind {one} ({shown})"
+
+
+def _shown(known: Known, edge: Edge) -> str:
+    """Say what shows an order."""
+    if edge.kind is Kind.PROCESS:
+        return ""
+    if edge.kind is Kind.REALTIME:
+        return f"row {int(known.by[edge.source])}, before row {int(known.after[edge.target])}"
+    queue, offset = (int(column[edge.label]) for column in (known.at if edge.kind is Kind.WR else known.sent_at))
+    return f"offset {offset} of queue {queue}"
 
 
 def _rows(known: Known, cycle: Cycle) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.verdict import Anomaly
+from reports.explanation import cycle
 from reports.moments import picture
 from reports.moments.curve import Curve
 from reports.run_report import strip_svg
@@ -73,6 +74,7 @@ def _occurrence(name: str, cause: Cause, run: JudgedRun, with_strip: bool) -> Ca
     """Return one occurrence; ``name`` distinguishes its pictures on the page."""
     alone = next((run.objects[one.place] for one in cause.violations if one.place in run.objects), None)
     drawn = strip(cause, run.history) if with_strip and alone is None else None
+    orders = [one.anomaly.cycle for one in cause.violations] if with_strip else []
     acted = [at for one in cause.violations if (at := act_s(one.anomaly, run.story)) is not None]
     acted_s = acted[0] if acted else began_s(cause)
     return {
@@ -81,6 +83,7 @@ def _occurrence(name: str, cause: Cause, run: JudgedRun, with_strip: bool) -> Ca
         "sentence": sentence(cause),
         "example": message_name(cause.example[0]) if cause.example is not None else "",
         "strip": strip_svg.draw(drawn, name) if drawn is not None else None,
+        "cycle": next((cycle.draw(one, f"cycle-{name}") for one in orders if one), None),
         **_drawn(alone, name),
     }
 

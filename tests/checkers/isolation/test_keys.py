@@ -170,3 +170,5 @@ def test_values_of_any_kind_are_told_apart() -> None:
     bad = at_once([a(["k"], "<b>"), a("y" * 99, 1)], [r(["k"], ["<b>"]), r("y" * 99, [])])
     (found,) = bad.judge().anomalies
     assert found.name == "G-single" and "…" in found.explanation and len(found.rows) == 4
+    (one, two) = found.cycle
+    assert (one.after, two.after) == (two.before, one.before) and '"<b>" in key ["k"]' in (one.shown, two.shown)

@@ -168,6 +168,10 @@ def test_the_rows_of_a_cycle_tell_its_story() -> None:
         " transaction 1 was given what 2 had sent (offset 0 of queue 1)."
     )
     assert len(found.rows) == 6 and [*found.rows] == sorted(found.rows)
+    assert [(one.before, one.after, one.kind, one.shown) for one in found.cycle] == [
+        ("transaction 1", "transaction 2", "wr: read by", "offset 0 of queue 0"),
+        ("transaction 2", "transaction 1", "wr: read by", "offset 0 of queue 1"),
+    ]
 
 
 @pytest.mark.parametrize("type", ["info", "fail"])
