@@ -85,6 +85,14 @@ class Cycle:
         )
 
 
+def circle(one: str, two: str, why: tuple[Kind, str], why_back: tuple[Kind, str]) -> tuple[Order, Order]:
+    """Return two orders of two things that contradict each other: the kind of each, and what shows it."""
+    return (
+        Order(before=one, after=two, kind=WORDS[why[0]], shown=why[1]),
+        Order(before=two, after=one, kind=WORDS[why_back[0]], shown=why_back[1]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """Transactions by their number, and what orders them. One that has ``ended`` before another one ``began`` took

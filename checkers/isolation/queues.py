@@ -24,6 +24,7 @@ from checkers._facts import losses, reads
 from checkers._facts.arrays import Ints, first_in, groups, message_slots, slots, stable_order
 from checkers._facts.reads import own
 from checkers.isolation.columns import packed
+from checkers.isolation.graph import SUFFIX, Kind, circle
 from checkers.isolation.promise import PROMISE
 
 PART = "what queues show"
@@ -104,21 +105,28 @@ def _log(rows: Rows) -> Log:
 def _sends_in_order(rows: Rows, found: Findings, log: Log) -> None:
     """Check of sends outside of transactions that none ended before another one began that stands before it."""
     sends = rows.memo(facts.sends)
-    alone = rows.numbers("txn", sends.invoke)[log.send] < 0
+    alone, index = rows.numbers("txn", sends.invoke)[log.send] < 0, rows.column("index")
 
     def report_one(item: int) -> None:
         one, two = int(log.send[item]), int(np.searchsorted(sends.began, log.behind[item]))
-        name = "G0-process" if _same_process(rows, int(sends.invoke[one]), int(sends.invoke[two])) else "G0-realtime"
-        queue, offset = int(log.queue[item]), int(log.offset[item])
+        kind = _order(rows, int(sends.invoke[one]), int(sends.invoke[two]))
+        name, queue, offset = f"G0{SUFFIX[kind]}", int(log.queue[item]), int(log.offset[item])
+        began, ended, later = (int(index[at]) for at in (sends.invoke[one], sends.done[one], sends.invoke[two]))
         found.add(
             name,
             f"{name}: a send had ended with offset {offset} of queue {queue} at "
             f"{facts.at_s(rows, int(sends.done[one]))}; another one, that began at "
             f"{facts.at_s(rows, int(sends.invoke[two]))}, was put before it.",
-            *(int(rows.column("index")[at]) for at in (sends.invoke[one], sends.done[one], sends.invoke[two])),
+            *(began, ended, later),
             queue=queue,
             offset=offset,
             message=int(log.message[item]),
+            cycle=circle(
+                f"send in row {began}",
+                f"send in row {later}",
+                (kind, f"row {ended}, before row {later}"),
+                (Kind.WW, f"offset {offset} of queue {queue}"),
+            ),
         )
 
     for item in np.flatnonzero(alone & (sends.ended[log.send] < log.behind)).tolist():
@@ -166,17 +174,22 @@ def _read_in_order(rows: Rows, found: Findings, read: _Reads) -> None:
     for item in early[np.sort(firsts)].tolist():
         two = int(np.searchsorted(sends.began, read.behind[item]))
         at = int(np.searchsorted(index, read.ended[item]))
-        name = "G1c-process" if _same_process(rows, at, int(sends.invoke[two])) else "G1c-realtime"
-        queue, offset = int(read.queue[item]), int(read.offset[item])
+        kind = _order(rows, at, int(sends.invoke[two]))
+        name, queue, offset = f"G1c{SUFFIX[kind]}", int(read.queue[item]), int(read.offset[item])
+        op, ended, later = (int(number) for number in (read.op[item], read.ended[item], sends.began[two]))
         found.add(
             name,
             f"{name}: a read was given offset {offset} of queue {queue} by {facts.at_s(rows, at)}, but a message that "
             f"stands there, or before it, was sent only at {facts.at_s(rows, int(sends.invoke[two]))}.",
-            int(read.op[item]),
-            int(read.ended[item]),
-            int(sends.began[two]),
+            *(op, ended, later),
             queue=queue,
             offset=offset,
+            cycle=circle(
+                f"read in row {op}",
+                f"send in row {later}",
+                (kind, f"row {ended}, before row {later}"),
+                (Kind.WR, f"offset {offset} of queue {queue}, or before it"),
+            ),
         )
 
 
@@ -197,7 +210,8 @@ def _for_transactions(rows: Rows, found: Findings, log: Log, read: _Reads, *, or
     found.fact(**packed(writer=txn[read.send[first]], **columns))
 
 
-def _same_process(rows: Rows, one: int, two: int) -> bool:
-    """Return whether two rows are of one client; a step of a transaction is the client's whose transaction it is."""
+def _order(rows: Rows, one: int, two: int) -> Kind:
+    """Return what orders two rows: the client, if both are of one; a step of a transaction is the client's whose
+    transaction it is."""
     names = [re.sub(r"-\d+$", "", rows.text("process", at).rpartition(".")[0]) for at in (one, two)]
-    return names[0] == names[1]
+    return Kind.PROCESS if names[0] == names[1] else Kind.REALTIME

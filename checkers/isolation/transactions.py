@@ -18,14 +18,14 @@ from chaos.findings import Facts, Findings, decide
 from chaos.kernel import Key, Needs, Reads, Sieve
 from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
-from chaos.verdict import Verdict
+from chaos.verdict import Order, Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts.arrays import NEVER, Ints, groups, places_in
 from checkers._facts.reads import own
 from checkers.isolation import queues
 from checkers.isolation.columns import packed, unpacked
-from checkers.isolation.graph import Cycle, Edge, Graph, Kind
+from checkers.isolation.graph import WORDS, Cycle, Edge, Graph, Kind
 from checkers.isolation.promise import ALLOWED, PROMISE
 
 
@@ -194,13 +194,17 @@ def _report_late(found: Findings, known: Known, one: int) -> None:
     """Report a transaction that had happened before something that it comes after."""
     by, after, txn = int(known.by[one]), int(known.after[one]), int(known.txn[one])
     was_read = by < known.ended[one]
-    name = "G1c-realtime" if was_read else "G0-realtime"
+    name, me, other = "G1c-realtime" if was_read else "G0-realtime", f"transaction {txn}", f"what began in row {after}"
     what = "of which somebody had been given a message" if was_read else "which had ended"
     found.add(
         name,
-        f"{name}: transaction {txn}, {what} by row {by}, comes after what began in row {after}: that asks for its "
+        f"{name}: {me}, {what} by row {by}, comes after {other}: that asks for its "
         "commit or for what it read, or sends what stands before one of its messages, or before what it was given.",
         *sorted({int(known.began[one]), by, after}),
+        cycle=(
+            Order(before=me, after=other, kind=WORDS[Kind.REALTIME], shown=f"row {by}, before row {after}"),
+            Order(before=other, after=me, kind="must come before"),
+        ),
     )
 
 

@@ -174,6 +174,12 @@ def test_the_rows_of_a_cycle_tell_its_story() -> None:
     ]
 
 
+@pytest.mark.parametrize(("history", "names"), BAD)
+def test_every_violation_is_a_circle(history: Logged, names: list[str]) -> None:
+    for found in history.judge().anomalies:
+        assert [one.after for one in found.cycle] == [*(one.before for one in found.cycle[1:]), found.cycle[0].before]
+
+
 @pytest.mark.parametrize("type", ["info", "fail"])
 def test_one_whose_end_is_unknown_counts_if_it_was_read(type: str) -> None:
     history = one_read()
