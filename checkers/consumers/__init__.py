@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkers.consumers.committed import Committed
 from checkers.consumers.known import Known
 from checkers.consumers.messages import Messages
+from checkers.consumers.owners import Owners
 from checkers.consumers.passed import Passed
 from checkers.consumers.promise import PROMISE
 from checkers.consumers.reached import Reached
@@ -20,5 +21,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages | Known]:
-    return (Committed(), Reached(), Passed(), Messages(), Known())
+def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages | Known | Owners]:
+    return (Committed(), Reached(), Passed(), Messages(), Known(), Owners())

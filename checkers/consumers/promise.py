@@ -38,7 +38,7 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=DOUBLE_OWNER,
-            meaning="pulls of two owners of one group and queue overlap in time",
+            meaning="a queue was two members' of a group at once: both pulled it, or one generation gave it to both",
             headline=("Two consumers of one group owned a queue at once",),
             harm=Harm.CLIENTS,
         ),
