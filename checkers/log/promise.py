@@ -26,6 +26,7 @@ TORN = "torn"
 RESURRECTED = "resurrected"
 OFFSET_WITHOUT_OUTPUT = "offset-without-output"
 OUTPUT_WITHOUT_OFFSET = "output-without-offset"
+ELECTED_WITHOUT_ACKNOWLEDGED = "elected-without-acknowledged"
 
 _CONTENT = (
     AnomalyKind(
@@ -136,6 +137,12 @@ _ORDER = (
         meaning="a producer's message stands before one that it had sent, and had acknowledged, earlier",
         headline=("Messages of a producer changed places",),
         harm=Harm.CLIENTS,
+    ),
+    AnomalyKind(
+        name=ELECTED_WITHOUT_ACKNOWLEDGED,
+        meaning="a leader was elected that lacked an acknowledged message: it put later ones at that offset, or before",
+        headline=("A replica was elected without what was acknowledged",),
+        harm=Harm.DATA,
     ),
     AnomalyKind(
         name=INT_NONMONOTONIC_SEND,

@@ -13,7 +13,7 @@ from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import losses, reads
 from checkers._facts.reads import everywhere, own
-from checkers.log import contents, missing, producers, readers, stalls, unknown
+from checkers.log import contents, elections, missing, producers, readers, stalls, unknown
 from checkers.log.promise import PROMISE, SHOWN, no_logs
 from checkers.log.rows import TRANSACTIONS
 
@@ -55,7 +55,7 @@ class Queues:
 def _owed(rows: Rows, context: RunContext) -> Partial:
     """Find what is wrong unless the run itself destroyed every copy that was sure: then it is unknown."""
     found = Findings(PROMISE)
-    for check in (missing.check, readers.check, producers.check, unknown.note):
+    for check in (missing.check, readers.check, producers.check, elections.check, unknown.note):
         check(rows, context, found)
     partial = found.partial()
     destroyed = facts.all_destroyed(rows, context)

@@ -23,6 +23,7 @@ BUGS = {
     "hanging": "a transaction that the next owner finds open stays open",
     "stale-generation": "a member goes on committing offsets when its generation is over",
     "double-owner": "two members of a group are given the same queue",
+    "elected-behind": "a replica is elected that lacks the last messages",
     "poll-skip": "of ten messages that a poll is to be given, one is left out",
 }
 
@@ -77,6 +78,13 @@ class LogNode(Node):
         super().message(env, source, message)
 
     # Queues
+
+    def take(self, queue: int, key: str, body: str) -> tuple[int, str]:
+        """Return the message's offset, and who leads."""
+        if self._bug == "elected-behind" and len(self._logs.logs[queue]) % 50 == 49:
+            self.switch("node-1" if self._logs.leader == "node-0" else "node-0")
+            del self._logs.logs[queue][-3:]
+        return self.append(queue, key, body), self._logs.leader
 
     def append(self, queue: int, key: str, body: str) -> int:
         self._logs.logs[queue].append(Entry(int(key, 16), body))

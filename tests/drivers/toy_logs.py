@@ -59,8 +59,8 @@ class Asking:
 
 class LogClient(Asking, ToyClient):
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
-        offset = await self.ask("append", queue=queue.index, key=key, body=body.hex())
-        return Answer(node=self.leader, offset=offset)
+        offset, leader = await self.ask("take", queue=queue.index, key=key, body=body.hex())
+        return Answer(node=leader, offset=offset)
 
     async def pull(
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""

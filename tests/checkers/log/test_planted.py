@@ -41,5 +41,9 @@ def test_what_is_wrong_with_transactions_is_found(bug: str, names: set[str]) -> 
     assert names <= {*judged(ToyLogs(bug), transacting()).violations.get("log", ())}
 
 
+def test_a_leader_that_lacks_what_was_acknowledged_is_found() -> None:
+    assert "elected-without-acknowledged" in judged(ToyLogs("elected-behind"), moving()).violations["log"]
+
+
 def test_a_message_that_readers_are_not_given_is_found() -> None:
     assert "int-poll-skip" in judged(ToyLogs("poll-skip"), moving()).violations["log"]
