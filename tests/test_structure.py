@@ -71,6 +71,7 @@ CONTRACTS = (
     "chaos.driver",
     "chaos.services",
     "chaos.log_services",
+    "chaos.positions",
     "chaos.fault",
     "chaos.workload",
     "chaos.transaction_worker",

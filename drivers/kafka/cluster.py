@@ -82,15 +82,15 @@ _FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """``brokers``, and ``controllers`` of their own: none where each broker is a controller as well. ``has_members``:
-    whether groups may have members by KIP-848. ``properties`` are Kafka's own, for all nodes; they win over those that
-    follow from a profile, so that one sees what a promise is worth that is not kept."""
+    """``brokers``, and ``controllers`` of their own: none where each broker is a controller as well. ``properties`` are
+    Kafka's own, for all nodes; they win over those that follow from a profile, so that one sees what a promise is worth
+    that is not kept. ``has_consumer_protocol``: whether members of groups may use KIP-848's."""
 
     brokers: tuple[str, ...]
     controllers: tuple[str, ...]
     replicas: int
     timeout_ms: int
-    has_members: bool = True
+    has_consumer_protocol: bool = True
     properties: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -156,7 +156,7 @@ class Cluster:
             "transaction.state.log.min.isr": min(profile.min_in_sync, self.replicas),
             "broker.session.timeout.ms": self.timeout_ms,
         }
-        members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_members else {}
+        members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_consumer_protocol else {}
         return {**fixed, **_USUAL, **members, **copies, **promised, **_given(self.properties, fixed)}
 
 

@@ -21,21 +21,25 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
 from chaos.frames import Framing
+from chaos.log_services import GroupMember
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
+from chaos.positions import PositionedReader
 from drivers.kafka import changes, topology, wire
+from drivers.kafka.classic_protocol import ClassicMember
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
 from drivers.kafka.connection import Connections
+from drivers.kafka.consumer_protocol import ConsumerMember
 from drivers.kafka.frames import FRAMING
-from drivers.kafka.members import GroupMember
-from drivers.kafka.positions import LogReader
-from drivers.kafka.recipe import FIRST_WITH_MEMBERS, RECIPES, is_at_least, recipe
+from drivers.kafka.recipe import FIRST_WITH_CONSUMER_PROTOCOL, RECIPES, is_at_least, recipe
 from drivers.kafka.topology import Known, Partition
 from drivers.kafka.transactions import Transactions
 
 #: Where Kafka keeps the offsets of groups, and the group that has it make that topic.
 OFFSETS, GROUP = "__consumer_offsets", "stormproof"
+#: By which members of groups divide queues.
+CLASSIC, CONSUMER = "classic", "consumer"
 #: Of no more partitions each broker's role is recorded.
 MOST_POLLED = 16
 #: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
@@ -49,8 +53,8 @@ class Options:
     their own (1, 3 or 5; 0: the brokers are controllers, too). One ``topic`` has ``queues`` partitions with
     ``replicas`` each. A broker that was not heard of for ``timeout_ms`` is fenced. ``acks`` (all or master): what
     producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. ``isolation``:
-    read_committed or read_uncommitted. With ``preview``, brokers before 4.0 also have members of groups by KIP-848, a
-    preview there."""
+    read_committed or read_uncommitted. ``protocol``: by which members of groups divide the queues: classic or consumer
+    (KIP-848, a preview before 4.0); "" is what Kafka itself takes for finished in that version."""
 
     version: str = RECIPES[0].version
     brokers: int = field(default=3, metadata={"within": range(1, 10)})
@@ -61,7 +65,7 @@ class Options:
     timeout_ms: int = field(default=3_000, metadata={"within": range(1_000, 120_001)})
     acks: str = ""
     isolation: str = "read_committed"
-    preview: bool = False
+    protocol: str = ""
     properties: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,6 +78,8 @@ class Options:
             raise ValueError(f"acks: expected all or master, got {self.acks!r}")
         if self.isolation not in ("read_committed", "read_uncommitted"):
             raise ValueError(f"isolation: expected read_committed or read_uncommitted, got {self.isolation!r}")
+        if self.protocol not in ("", CLASSIC, CONSUMER):
+            raise ValueError(f"protocol: expected {CLASSIC} or {CONSUMER}, got {self.protocol!r}")
 
 
 @dataclass(slots=True)
@@ -96,13 +102,14 @@ class Kafka:
             controllers=tuple(f"{CONTROLLER}-{number}" for number in range(options.controllers)),
             replicas=options.replicas,
             timeout_ms=options.timeout_ms,
-            has_members=self._has_members,
+            has_consumer_protocol=self._protocol == CONSUMER,
             properties=options.properties,
         )
 
     @property
-    def _has_members(self) -> bool:
-        return self.options.preview or is_at_least(self.options.version, FIRST_WITH_MEMBERS)
+    def _protocol(self) -> str:
+        usual = CONSUMER if is_at_least(self.options.version, FIRST_WITH_CONSUMER_PROTOCOL) else CLASSIC
+        return self.options.protocol or usual
 
     def cluster(self, mutant: str) -> ClusterSpec:
         """Return the nodes. Raises :class:`BadInput` when kio is not installed, and ``ValueError`` for a profile that
@@ -172,17 +179,12 @@ class Kafka:
             committed=self.options.isolation == "read_committed",
         )
 
-    def log_reader(self, network: Network, name: str) -> LogReader:
-        return LogReader(self.client(network, name))
+    def log_reader(self, network: Network, name: str) -> PositionedReader:
+        return PositionedReader(self.client(network, name))
 
     def group_member(self, network: Network, name: str, group: str) -> GroupMember:
-        """Return a member. Raises :class:`BadInput` for a version that has none, unless its preview was asked for."""
-        if not self._has_members:
-            raise BadInput(
-                f"Kafka {self.options.version} has members of groups by KIP-848 only as a preview: say `preview: true`,"
-                " or take version 4.0.0 or a newer one"
-            )
-        return GroupMember(self.client(network, name), group, self.queues())
+        member = ConsumerMember if self._protocol == CONSUMER else ClassicMember
+        return member(self.client(network, name), group, self.queues())
 
     def transactions(self, network: Network, name: str, *, id: str) -> Transactions:
         client = QueueClient(cast(Dials, network), name, self.nodes, acks=ALL_IN_SYNC, committed=True)

@@ -11,8 +11,8 @@ SYSTEM = "kafka"
 #: The preferred one first. Others are made on demand.
 VERSIONS = ("3.9.1", "4.1.0")
 #: The first version for which this driver is written; the first that logs with Log4j 2; and the first in which members
-#: of groups by KIP-848 are no preview.
-FIRST, FIRST_WITH_LOG4J2, FIRST_WITH_MEMBERS = (3, 9), (4, 0), (4, 0)
+#: of groups need not use the classic protocol.
+FIRST, FIRST_WITH_LOG4J2, FIRST_WITH_CONSUMER_PROTOCOL = (3, 9), (4, 0), (4, 0)
 _RELOAD4J = (("org.slf4j", "slf4j-reload4j", "1.7.36"),)
 _LOG4J2 = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),

@@ -37,6 +37,10 @@ REQUESTS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "txn_offset_commit": (3, ("topics", "partitions")),
     "end_txn": (3, ()),
     "consumer_group_heartbeat": (0, ()),
+    "join_group": (9, ()),
+    "sync_group": (5, ()),
+    "heartbeat": (4, ()),
+    "leave_group": (5, ("members",)),
 }
 EXTRA = "the driver kafka speaks Kafka's protocol by kio, which is not installed: pip install 'stormproof[kafka]'"
 #: Bits of a batch's attributes.
@@ -123,14 +127,34 @@ def encode_answer(name: str, number: int, values: Mapping[str, Any]) -> bytes:
     return _frame(schema.__header_schema__(correlation_id=number), _entity(schema, {**known, **values}))
 
 
+def pack(name: str, values: Mapping[str, Any]) -> bytes:
+    """Return what members of a group write to one another, in its first version, which stands in front."""
+    return bytes(2) + _written(_entity(_schema(name, "data"), values))
+
+
+def unpack(name: str, data: bytes) -> Any:
+    """Return what :func:`pack` wrote, or a newer client, whose additions are left out. Raises :class:`BadAnswer`."""
+    from kio.serial import entity_reader as read
+
+    try:
+        return read(_schema(name, "data"))(data, 2)[0]
+    except Exception as error:  # as above
+        raise BadAnswer(f"no {name}: {error}") from error
+
+
 def _frame(*entities: Any) -> bytes:
     """Return the length of these, and what they are in bytes."""
+    data = _written(*entities)
+    return len(data).to_bytes(4, "big") + data
+
+
+def _written(*entities: Any) -> bytes:
     from kio.serial import entity_writer as write
 
     buffer = BytesIO()
     for one in entities:
         write(type(one))(buffer, one)
-    return len(buffer.getvalue()).to_bytes(4, "big") + buffer.getvalue()
+    return buffer.getvalue()
 
 
 @cache
@@ -138,7 +162,7 @@ def _schema(name: str, kind: str) -> Any:
     from kio.index import load_entity_schema
     from kio.static.constants import EntityType
 
-    return load_entity_schema(name, REQUESTS[name][0], EntityType[kind])
+    return load_entity_schema(name, REQUESTS.get(name, (0,))[0], EntityType[kind])
 
 
 def _entity(schema: Any, values: Mapping[str, Any]) -> Any:

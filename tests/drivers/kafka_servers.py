@@ -169,3 +169,28 @@ def beaten(epoch: int, *partitions: int, code: int = 0, changes: bool = True) ->
         "heartbeat_interval": wire.milliseconds(1),
         **({"assignment": {"topic_partitions": given}} if changes else {}),
     }
+
+
+def joined(generation: int = -1, *members: str, code: int = 0) -> Mapping[str, Any]:
+    """Return the answer to one that joins a group; the leader hears of all ``members``."""
+    others = [{"member_id": one, "group_instance_id": None, "metadata": b""} for one in members]
+    return {
+        "error_code": code,
+        "generation_id": generation,
+        "protocol_name": "roundrobin",
+        "leader": "member-1",
+        "member_id": "member-1",
+        "members": others,
+    }
+
+
+def given(*partitions: int, code: int = 0, bad: bytes | None = None) -> Mapping[str, Any]:
+    """Return what a member is given in a generation; in bytes where they are ``bad``."""
+    topics = [{"topic": "storm", "partitions": list(partitions)}]
+    assignment = wire.pack("consumer_protocol_assignment", {"assigned_partitions": topics}) if bad is None else bad
+    return {"error_code": code, "protocol_name": "roundrobin", "assignment": assignment}
+
+
+def left(code: int = 0) -> Mapping[str, Any]:
+    """Return the answer to a member that leaves."""
+    return {"error_code": 0, "members": [{"member_id": "member-1", "group_instance_id": None, "error_code": code}]}

@@ -15,7 +15,9 @@ from chaos.errors import BadInput
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.workload import body_hash
 from drivers.kafka import RECIPES, Options, create, recipe, wire
+from drivers.kafka.classic_protocol import ClassicMember
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, NOT_APPENDED, NOT_COMMITTED, QueueClient
+from drivers.kafka.consumer_protocol import ConsumerMember
 from drivers.kafka.frames import frames
 from stormproof.install import recipe_for
 from tests.drivers import kafka_servers as say
@@ -108,12 +110,17 @@ def test_brokers_are_controllers_unless_these_are_nodes_of_their_own() -> None:
     )
 
 
-def test_members_before_4_are_a_preview_that_must_be_asked_for() -> None:
+def test_members_use_the_protocol_that_kafka_takes_for_finished_or_the_one_that_is_named() -> None:
     name = "group.coordinator.rebalance.protocols"
-    assert name not in _properties()["broker-0"] and name in _properties(preview=True)["broker-0"]
-    assert name in _properties(version="4.1.0")["broker-0"]
-    with pytest.raises(BadInput, match="say `preview: true`, or take version"):
-        create(Options()).group_member(serving(), "c", "g")  # type: ignore[arg-type]
+
+    def uses(**options: Any) -> tuple[type, bool]:
+        member = create(Options(**options)).group_member(serving(), "c", "g")  # type: ignore[arg-type]
+        return type(member), name in _properties(**options)["broker-0"]
+
+    assert uses() == uses(version="4.1.0", protocol="classic") == (ClassicMember, False)
+    assert uses(protocol="consumer") == uses(version="4.1.0") == (ConsumerMember, True)
+    with pytest.raises(ValueError, match="protocol: expected classic or consumer, got 'eager'"):
+        Options(protocol="eager")
 
 
 def test_a_profile_is_what_kafka_is_set_up_for() -> None:

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from chaos.ops import Failed, QueueRef, Unknown
-from drivers.kafka import Options, create
+from drivers.kafka import Options, create, wire
+from drivers.kafka.classic_protocol import ASSIGNMENT
 from drivers.kafka.members import IS_OVER
 from drivers.kafka.transactions import FENCED, NOT_ADDED, UNCHANGED
 from tests.drivers import kafka_servers as say
@@ -218,7 +219,7 @@ def test_a_member_has_what_it_was_given_once_it_knows_where_to_begin_and_gives_b
     )
 
     async def use() -> None:
-        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(protocol="consumer")).group_member(network, "c", "g")  # type: ignore[arg-type]
         joined = await member.join(["storm"])
         assert joined.value == {"queues": [0], "generation": 1, "rejoin": False, "following": {"0": 5}}
         assert (await member.heartbeat()).value["queues"] == [0, 1], "its offset could be had this time"
@@ -247,7 +248,7 @@ def test_a_member_that_was_put_out_is_told_to_join_again(code: int) -> None:
     )
 
     async def use(call: str) -> None:
-        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(protocol="consumer")).group_member(network, "c", "g")  # type: ignore[arg-type]
         await member.join(["storm"])
         await (member.commit({QUEUE: 4}) if call == "commit" else member.heartbeat())
 
@@ -261,7 +262,7 @@ def test_commits_carry_the_members_epoch_and_leaving_gives_all_back() -> None:
     network = serving(consumer_group_heartbeat=beats, offset_commit=[say.stored(), say.stored(113)])
 
     async def use() -> None:
-        member = create(Options(preview=True)).group_member(network, "c", "g")  # type: ignore[arg-type]
+        member = create(Options(protocol="consumer")).group_member(network, "c", "g")  # type: ignore[arg-type]
         await member.join(["storm"])
         await member.commit({QUEUE: 4})
         with pytest.raises(Failed) as raised:
@@ -273,3 +274,82 @@ def test_commits_carry_the_members_epoch_and_leaving_gives_all_back() -> None:
     commit = next(one for one in network.requests if type(one).__name__ == "OffsetCommitRequest")
     assert (commit.member_id, commit.generation_id_or_member_epoch) == ("member-1", 1)
     assert network.requests[-1].member_epoch == -1
+
+
+def test_a_classic_member_gets_an_id_first_and_the_leader_divides_the_queues() -> None:
+    network = serving(
+        join_group=[say.joined(code=79), say.joined(4, "member-0", "member-1")],
+        sync_group=[say.given(1), say.given(0, 2)],
+        offset_fetch=[say.offsets(5), say.offsets(0, code=14), say.offsets(9)],
+        heartbeat=[say.done(), say.done(27)],
+    )
+
+    async def use() -> None:
+        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        joined = await member.join(["storm"])
+        assert joined.value == {"queues": [1], "generation": 4, "rejoin": False, "following": {"1": 5}}
+        assert (await member.heartbeat()).value["queues"] == [1]
+        again = await member.heartbeat()
+        assert (again.value["rejoin"], again.value["queues"]) == (True, [1]), "its own until it joins again"
+
+    run(use())
+    joins = [one for one in network.requests if type(one).__name__ == "JoinGroupRequest"]
+    assert [one.member_id for one in joins] == ["", "member-1"]
+    sync = next(one for one in network.requests if type(one).__name__ == "SyncGroupRequest")
+    assert (sync.generation_id, sync.member_id) == (4, "member-1")
+    divided = {one.member_id: wire.unpack(ASSIGNMENT, one.assignment).assigned_partitions for one in sync.assignments}
+    assert {one: [part.partitions for part in parts] for one, parts in divided.items()} == {
+        "member-0": [(0, 2)],
+        "member-1": [(1,)],
+    }
+
+
+@pytest.mark.parametrize("request_name", ["heartbeat", "offset_commit", "leave_group", "sync_group"])
+@pytest.mark.parametrize("code", [22, 25])
+def test_a_classic_member_that_was_put_out_is_told_to_join_again(request_name: str, code: int) -> None:
+    refused = {"offset_commit": say.stored(code), "leave_group": say.left(code), "sync_group": say.given(code=code)}
+    network = serving(
+        **{
+            "join_group": say.joined(4),
+            "sync_group": say.given(1),
+            "heartbeat": say.done(code),
+            **({request_name: refused[request_name]} if request_name in refused else {}),
+        }
+    )
+
+    async def use() -> None:
+        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        await member.join(["storm"])
+        call = {"offset_commit": lambda: member.commit({QUEUE: 4}), "leave_group": member.leave}
+        await call.get(request_name, member.heartbeat)()
+
+    with pytest.raises(Failed) as raised:
+        run(use())
+    assert raised.value.answer.value == {"error": code, "fenced": True}
+
+
+def test_a_member_that_is_not_known_any_more_joins_as_a_new_one() -> None:
+    network = serving(
+        join_group=[say.joined(4), say.joined(code=25), say.joined(code=79), say.joined(6), say.joined(7)],
+        sync_group=[say.given(1), say.given(bad=b"\0\0\xff"), say.given(bad=b"")],
+    )
+
+    async def use() -> None:
+        member = create(Options()).group_member(network, "c", "g")  # type: ignore[arg-type]
+        await member.join(["storm"])
+        with pytest.raises(Unknown, match="sync_group: no consumer_protocol_assignment"):
+            await member.join(["storm"])
+        assert member.positions == {}  # type: ignore[attr-defined]
+        assert (await member.join(["storm"])).value["queues"] == []
+
+    run(use())
+    joins = [one.member_id for one in network.requests if type(one).__name__ == "JoinGroupRequest"]
+    assert joins == ["", "member-1", "", "member-1", "member-1"]
+
+
+@pytest.mark.parametrize("answer", [None, b"", say.joined(code=24), say.joined(code=15)])
+def test_a_join_that_does_not_end_well_has_given_nothing(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivers.kafka.classic_protocol.wait_s", lambda: 0.2)
+    member = create(Options()).group_member(serving(join_group=answer), "c", "g")  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="join_group"):
+        run(member.join(["storm"]))

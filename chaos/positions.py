@@ -1,4 +1,4 @@
-"""A client with positions in several partitions: each poll reads one of them, in turn."""
+"""A reader of logs made of a client of queues, for systems whose protocol keeps no positions of readers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from chaos.driver import Client
 from chaos.ops import Answer, Failed, QueueRef
-from drivers.kafka.client import QueueClient
 
 
-class LogReader:
-    """Implements :class:`chaos.log_services.LogReader`."""
+class PositionedReader:
+    """Implements :class:`chaos.log_services.LogReader` by the client's bounds and pulls; each poll reads one queue, in
+    turn."""
 
-    def __init__(self, client: QueueClient) -> None:
-        self.client = client
+    def __init__(self, client: Client) -> None:
+        self._reads = client
         self.positions: dict[QueueRef, int] = {}
         self._turn = 0
 
@@ -22,7 +23,7 @@ class LogReader:
         begun = {}
         for queue in queues:
             known = self.positions.get(queue, -1)
-            begun[queue] = known if known >= 0 else (await self.client.bounds(queue)).minimum
+            begun[queue] = known if known >= 0 else (await self._reads.bounds(queue)).minimum
         self.positions = begun
         return self.answer()
 
@@ -30,7 +31,7 @@ class LogReader:
         if queue not in self.positions:
             raise Failed("the queue is not its own")
         if offset <= 0:
-            bounds = await self.client.bounds(queue)
+            bounds = await self._reads.bounds(queue)
             offset = bounds.minimum if offset == 0 else bounds.maximum
         self.positions[queue] = offset
         return self.answer(offset=offset)
@@ -40,7 +41,7 @@ class LogReader:
             return self.answer()
         queue = list(self.positions)[self._turn % len(self.positions)]
         self._turn += 1
-        found = await self.client.pull(queue, self.positions[queue], limit=limit)
+        found = await self._reads.pull(queue, self.positions[queue], limit=limit)
         if queue in self.positions:
             self.positions[queue] = found.following
         messages = tuple(replace(one, queue=queue.index) for one in found.messages)
@@ -52,4 +53,4 @@ class LogReader:
         return Answer(value={**(value or {}), "following": following}, **more)
 
     def close(self) -> None:
-        self.client.close()
+        self._reads.close()
