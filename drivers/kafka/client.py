@@ -191,7 +191,7 @@ class QueueClient:
         """Return the leader as it was known, or as the next broker knows it. Raises :class:`Failed`: nothing was asked
         of the queue."""
         if queue not in self._leaders:
-            known = await topology.ask(self.connections, self._cluster, self._next(), [queue.topic])
+            known = await topology.ask(self.connections, self._cluster, self.next_broker(), [queue.topic])
             found = known.get((queue.topic, queue.queue_id))
             if found is None or not found.leader:
                 raise Failed("no broker leads this partition")
@@ -203,7 +203,7 @@ class QueueClient:
         the next broker says. Raises :class:`Failed`."""
         if of not in self._coordinators:
             asked: Mapping[str, Any] = {"key_type": kind, "coordinator_keys": [of]}
-            found = await self.connections.look(self._next(), "find_coordinator", asked)
+            found = await self.connections.look(self.next_broker(), "find_coordinator", asked)
             node = self._cluster.name_of(found.node_id)
             if not node:
                 raise Failed(f"{of} is kept by a node {found.node_id}, which is none of ours")
@@ -214,7 +214,8 @@ class QueueClient:
         """Ask again who coordinates this."""
         self._coordinators.pop(of, None)
 
-    def _next(self) -> str:
+    def next_broker(self) -> str:
+        """Return whom to ask what any broker may be asked: each in turn."""
         self._turn += 1
         return self._cluster.brokers[(self._turn - 1) % len(self._cluster.brokers)]
 

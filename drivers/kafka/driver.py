@@ -32,6 +32,7 @@ from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
 from drivers.kafka.connection import Connections
 from drivers.kafka.consumer_protocol import ConsumerMember
 from drivers.kafka.frames import FRAMING
+from drivers.kafka.idempotence import IdempotentClient
 from drivers.kafka.recipe import FIRST_WITH_CONSUMER_PROTOCOL, RECIPES, is_at_least, recipe
 from drivers.kafka.topology import Known, Partition
 from drivers.kafka.transactions import Transactions
@@ -52,7 +53,8 @@ class Options:
     """``brokers`` of Kafka ``version``, which ``stormproof install`` has fetched, in KRaft mode with ``controllers`` of
     their own (1, 3 or 5; 0: the brokers are controllers, too). One ``topic`` has ``queues`` partitions with
     ``replicas`` each. A broker that was not heard of for ``timeout_ms`` is fenced. ``acks`` (all or master): what
-    producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. ``isolation``:
+    producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. Producers that wait
+    for all are ``idempotent``, if they may: what they send again is stored once. ``isolation``:
     read_committed or read_uncommitted. ``protocol``: by which members of groups divide the queues: classic or consumer
     (KIP-848, a preview before 4.0); "" is what Kafka itself takes for finished in that version."""
 
@@ -64,6 +66,7 @@ class Options:
     replicas: int = field(default=3, metadata={"within": range(1, 10)})
     timeout_ms: int = field(default=3_000, metadata={"within": range(1_000, 120_001)})
     acks: str = ""
+    idempotent: bool = True
     isolation: str = "read_committed"
     protocol: str = ""
     properties: Mapping[str, object] = field(default_factory=dict)
@@ -170,13 +173,15 @@ class Kafka:
     # Clients
 
     def client(self, network: Network, name: str) -> QueueClient:
-        acks = self.options.acks or str(self.promised.acks)
-        return QueueClient(
+        options = self.options
+        waits_for_all = (options.acks or str(self.promised.acks)) == "all"
+        kind = IdempotentClient if waits_for_all and options.idempotent else QueueClient
+        return kind(
             cast(Dials, network),
             name,
             self.nodes,
-            acks=ALL_IN_SYNC if acks == "all" else LEADER_ALONE,
-            committed=self.options.isolation == "read_committed",
+            acks=ALL_IN_SYNC if waits_for_all else LEADER_ALONE,
+            committed=options.isolation == "read_committed",
         )
 
     def log_reader(self, network: Network, name: str) -> PositionedReader:

@@ -63,19 +63,23 @@ class Servers:
 
 
 def metadata(
-    leader: int = 0, epoch: int = 7, in_sync: Sequence[int] = (0, 1, 2), topics: str = "storm"
+    leader: int = 0,
+    epoch: int = 7,
+    in_sync: Sequence[int] = (0, 1, 2),
+    topics: str = "storm",
+    partitions: int = 1,
 ) -> Mapping[str, Any]:
-    """Return what a broker knows of these topics (their names in one text), with one partition each."""
-    partition = {
+    """Return what a broker knows of these topics (their names in one text), with so many partitions each."""
+    known = {
         "error_code": 0,
-        "partition_index": 0,
         "leader_id": leader,
         "leader_epoch": epoch,
         "replica_nodes": [0, 1, 2],
         "isr_nodes": list(in_sync),
     }
-    known = [{"error_code": 0, "name": name, "topic_id": None, "partitions": [partition]} for name in topics.split()]
-    return {"brokers": [], "topics": known}
+    parts = [{**known, "partition_index": number} for number in range(partitions)]
+    found = [{"error_code": 0, "name": name, "topic_id": None, "partitions": parts} for name in topics.split()]
+    return {"brokers": [], "topics": found}
 
 
 def produced(code: int = 0, offset: int = 5) -> Mapping[str, Any]:
