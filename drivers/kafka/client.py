@@ -52,7 +52,9 @@ class QueueClient:
         sure = NOT_APPENDED if self._acks == ALL_IN_SYNC else NOT_APPENDED | {NOT_LEADER}
         return await self.produce(queue, records, sure)
 
-    async def produce(self, queue: QueueRef, records: bytes, sure: Collection[int], transaction: str = "") -> Answer:
+    async def produce(
+        self, queue: QueueRef, records: bytes, sure: Collection[int], transaction: str = "", version: int = 0
+    ) -> Answer:
         """Send a batch, in a transaction of this id if there is one. The errors ``sure`` say that it was surely not
         appended."""
         node = (await self._leader(queue)).leader
@@ -64,7 +66,7 @@ class QueueClient:
             "topic_data": [{"name": queue.topic, "partition_data": [partition]}],
         }
         try:
-            found = await self.connections.ask(node, "produce", asked, sure)
+            found = await self.connections.ask(node, "produce", asked, sure, version=version)
         except (Failed, Unknown):
             self._leaders.pop(queue, None)
             raise

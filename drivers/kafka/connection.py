@@ -36,10 +36,11 @@ class Connections:
         sure: Collection[int],
         timeout_s: float | None = None,
         parts: int = 1,
+        version: int = 0,
     ) -> Any:
         """Send a request about so many things and return what the answer says of the first. Raises :class:`Failed` when
         it surely never left, or has one of the errors ``sure`` for all, and :class:`Unknown` for all other trouble."""
-        answer = await self.exchange(node, request, values, timeout_s or REQUEST_S)
+        answer = await self.exchange(node, request, values, timeout_s or REQUEST_S, version)
         try:
             found = _parts(node, request, answer)
             if len(found) != parts:
@@ -59,7 +60,9 @@ class Connections:
         except Unknown as error:
             raise Failed(error.reason, error.answer) from error
 
-    async def exchange(self, node: str, request: str, values: Mapping[str, Any], timeout_s: float) -> Any:
+    async def exchange(
+        self, node: str, request: str, values: Mapping[str, Any], timeout_s: float, version: int = 0
+    ) -> Any:
         """Send one request and return the whole answer, whatever it says. Raises :class:`Failed` when the request
         surely never left, :class:`Unknown` when no whole answer came; both name the node."""
         stream, sent = self._idle.pop(node, None), False
@@ -69,10 +72,10 @@ class Connections:
                     _drop(stream)
                     stream = await self.network.dial(self._name, node)
                 self._number = number = self._number + 1
-                frame = wire.encode(request, number, self._name, values)
+                frame = wire.encode(request, number, self._name, values, version)
                 sent = True
                 stream[1].write(frame)
-                answer = wire.decode(request, number, await _frame(stream[0]))
+                answer = wire.decode(request, number, await _frame(stream[0]), version)
         except (TimeoutError, OSError, EOFError, ValueError, Disconnected) as error:
             _drop(stream)
             reason = f"{request}: {str(error) or 'no answer in time'}"

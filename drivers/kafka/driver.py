@@ -33,7 +33,7 @@ from drivers.kafka.connection import Connections
 from drivers.kafka.consumer_protocol import ConsumerMember
 from drivers.kafka.frames import FRAMING
 from drivers.kafka.idempotence import IdempotentClient
-from drivers.kafka.recipe import FIRST_WITH_CONSUMER_PROTOCOL, RECIPES, is_at_least, recipe
+from drivers.kafka.recipe import FIRST_THAT_BUMPS, FIRST_WITH_CONSUMER_PROTOCOL, RECIPES, is_at_least, recipe
 from drivers.kafka.topology import Known, Partition
 from drivers.kafka.transactions import Transactions
 
@@ -193,7 +193,7 @@ class Kafka:
 
     def transactions(self, network: Network, name: str, *, id: str) -> Transactions:
         client = QueueClient(cast(Dials, network), name, self.nodes, acks=ALL_IN_SYNC, committed=True)
-        return Transactions(client, id)
+        return Transactions(client, id, bumps=is_at_least(self.options.version, FIRST_THAT_BUMPS))
 
     def holders(self, queue: QueueRef) -> tuple[str, ...]:
         """Return the replicas of a partition, the preferred leader first; consumers may read from each (KIP-392)."""

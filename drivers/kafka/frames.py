@@ -56,11 +56,11 @@ class KafkaFrames:
         """Make an error answer to a request in the version in which this driver's clients ask. Others are left alone:
         whose answers look otherwise, and all where kio is not installed."""
         try:
-            number, name, asked = wire.decode_request(request.data[4:])
+            number, name, asked, version = wire.decode_request(request.data[4:])
             made = _ERRORS[name]
         except (ValueError, LookupError, ImportError):
             return b""
-        return wire.encode_answer(name, number, made(asked))
+        return wire.encode_answer(name, number, made(asked), version)
 
     @staticmethod
     def _request(data: bytes) -> Frame:

@@ -10,9 +10,10 @@ from drivers._java import maven
 SYSTEM = "kafka"
 #: The preferred one first. Others are made on demand.
 VERSIONS = ("3.9.1", "4.1.0")
-#: The first version for which this driver is written; the first that logs with Log4j 2; and the first in which members
-#: of groups need not use the classic protocol.
-FIRST, FIRST_WITH_LOG4J2, FIRST_WITH_CONSUMER_PROTOCOL = (3, 9), (4, 0), (4, 0)
+#: The first version for which this driver is written; and the first that logs with Log4j 2, in which members of groups
+#: need not use the classic protocol, and that gives transactional producers a new epoch with each transaction.
+FIRST = (3, 9)
+FIRST_WITH_LOG4J2 = FIRST_WITH_CONSUMER_PROTOCOL = FIRST_THAT_BUMPS = (4, 0)
 _RELOAD4J = (("org.slf4j", "slf4j-reload4j", "1.7.36"),)
 _LOG4J2 = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),

@@ -42,6 +42,8 @@ REQUESTS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "heartbeat": (4, ()),
     "leave_group": (5, ("members",)),
 }
+#: The versions in which a transactional producer asks brokers that bump its epoch with each transaction (KIP-890).
+BUMPING: Mapping[str, int] = {"produce": 12, "txn_offset_commit": 5, "end_txn": 5}
 EXTRA = "the driver kafka speaks Kafka's protocol by kio, which is not installed: pip install 'stormproof[kafka]'"
 #: Bits of a batch's attributes.
 _COMPRESSED, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
@@ -75,9 +77,9 @@ def milliseconds(seconds: float) -> timedelta:
     return timedelta(milliseconds=round(seconds * 1e3))
 
 
-def encode(name: str, number: int, client: str, values: Mapping[str, Any]) -> bytes:
-    """Return the frame of a request: its length, header and body."""
-    schema = _schema(name, "request")
+def encode(name: str, number: int, client: str, values: Mapping[str, Any], version: int = 0) -> bytes:
+    """Return the frame of a request: its length, header and body; ``version`` in place of what :data:`REQUESTS` has."""
+    schema = _schema(name, "request", version)
     header = schema.__header_schema__(
         request_api_key=schema.__api_key__,
         request_api_version=schema.__version__,
@@ -87,11 +89,11 @@ def encode(name: str, number: int, client: str, values: Mapping[str, Any]) -> by
     return _frame(header, _entity(schema, values))
 
 
-def decode(name: str, number: int, data: bytes) -> Any:
+def decode(name: str, number: int, data: bytes, version: int = 0) -> Any:
     """Return the answer to the request of this number, as kio's entity. Raises :class:`BadAnswer`."""
     from kio.serial import entity_reader as read
 
-    schema = _schema(name, "response")
+    schema = _schema(name, "response", version)
     try:
         header, begin = read(schema.__header_schema__)(data, 0)
         answer, size = read(schema)(data, begin)
@@ -102,27 +104,27 @@ def decode(name: str, number: int, data: bytes) -> Any:
     return answer
 
 
-def decode_request(data: bytes) -> tuple[int, str, Any]:
-    """Return a request's number, name and content; ``data`` begins behind the frame's length. Raises
-    :class:`BadAnswer` for one in another version than :data:`REQUESTS` has, and ``ImportError`` without kio."""
+def decode_request(data: bytes) -> tuple[int, str, Any, int]:
+    """Return a request's number, name, content and version; ``data`` begins behind the frame's length. Raises
+    :class:`BadAnswer` for one in a version that is never asked in here, and ``ImportError`` without kio."""
     from kio.index import api_key_map
     from kio.schema.request_header.v2 import RequestHeader
     from kio.serial import entity_reader as read
 
     key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
     name = api_key_map.get(key, "")
-    if REQUESTS.get(name, (None,))[0] != version:
+    if version not in (REQUESTS.get(name, (None,))[0], BUMPING.get(name)):
         raise BadAnswer(f"a request {key} of version {version}")
     try:
         header, begin = read(RequestHeader)(data, 0)
-        return header.correlation_id, name, read(_schema(name, "request"))(data, begin)[0]
+        return header.correlation_id, name, read(_schema(name, "request", version))(data, begin)[0], version
     except Exception as error:  # as below
         raise BadAnswer(f"no request: {error}") from error
 
 
-def encode_answer(name: str, number: int, values: Mapping[str, Any]) -> bytes:
+def encode_answer(name: str, number: int, values: Mapping[str, Any], version: int = 0) -> bytes:
     """Return the frame of an answer; it has not been held up."""
-    schema = _schema(name, "response")
+    schema = _schema(name, "response", version)
     known = {"throttle_time": milliseconds(0)} if "throttle_time" in _classes(schema) else {}
     return _frame(schema.__header_schema__(correlation_id=number), _entity(schema, {**known, **values}))
 
@@ -158,11 +160,11 @@ def _written(*entities: Any) -> bytes:
 
 
 @cache
-def _schema(name: str, kind: str) -> Any:
+def _schema(name: str, kind: str, version: int = 0) -> Any:
     from kio.index import load_entity_schema
     from kio.static.constants import EntityType
 
-    return load_entity_schema(name, REQUESTS.get(name, (0,))[0], EntityType[kind])
+    return load_entity_schema(name, version or REQUESTS.get(name, (0,))[0], EntityType[kind])
 
 
 def _entity(schema: Any, values: Mapping[str, Any]) -> Any:

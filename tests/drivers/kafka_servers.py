@@ -41,7 +41,7 @@ class Servers:
         try:
             while True:
                 data = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-                number, name, request = wire.decode_request(data)
+                number, name, request, version = wire.decode_request(data)
                 self.asked.append((node, name))
                 self.requests.append(request)
                 answer = self.say(node, name, request)
@@ -51,7 +51,7 @@ class Servers:
                 if isinstance(answer, bytes):
                     writer.write(answer)
                     break
-                writer.write(wire.encode_answer(name, number, answer))
+                writer.write(wire.encode_answer(name, number, answer, version))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

@@ -12,7 +12,7 @@ from chaos.ops import Failed, QueueRef, Unknown
 from drivers.kafka import Options, create, wire
 from drivers.kafka.classic_protocol import ASSIGNMENT
 from drivers.kafka.members import IS_OVER
-from drivers.kafka.transactions import FENCED, NOT_ADDED, UNCHANGED
+from drivers.kafka.transactions import FENCED, NOT_ADDED, UNCHANGED, UNDER_WAY
 from tests.drivers import kafka_servers as say
 from tests.drivers.kafka_servers import Servers
 
@@ -114,7 +114,7 @@ def test_a_transaction_adds_each_queue_and_group_once_and_then_ends() -> None:
     ], "a transaction with nothing in it is no request"
 
 
-@pytest.mark.parametrize("code", sorted({-1, 7, 6, 20} | (NOT_ADDED - FENCED)))
+@pytest.mark.parametrize("code", sorted({-1, 7, 6, 20} | (NOT_ADDED - FENCED - {UNDER_WAY})))
 def test_a_send_fails_only_if_it_was_surely_not_added_and_the_next_transaction_has_a_new_epoch(code: int) -> None:
     network = serving(produce=[say.produced(code), say.produced()])
 
@@ -207,6 +207,29 @@ def test_offsets_of_which_some_were_refused_are_unknown() -> None:
 
     with pytest.raises(Unknown, match=r"errors \[0, 12\]"):
         run(use())
+
+
+def test_a_broker_that_gives_an_epoch_with_each_transaction_adds_queues_and_groups_itself() -> None:
+    over = {"error_code": 0, "producer_id": 50, "producer_epoch": 4}
+    network = serving(produce=[say.produced(51), say.produced(), say.produced()], end_txn=over)
+
+    async def use() -> None:
+        one = create(Options(version="4.1.0")).transactions(network, "c", id="t")  # type: ignore[arg-type]
+        await one.take_over()
+        for _ in range(2):
+            assert (await one.begin()).value["epoch"] in (3, 4)
+            await one.send(QUEUE, "0A", b"a")
+            await one.commit_offsets("g", {QUEUE: 4})
+            await one.end(commit=True)
+
+    run(use())
+    assert names(network) == [
+        "init_producer_id",
+        *("produce", "produce", "txn_offset_commit", "end_txn"),
+        *("produce", "txn_offset_commit", "end_txn"),
+    ], "what is refused because the end before is under way is sent again"
+    asked = [one for one in network.requests if type(one).__name__ in ("EndTxnRequest", "TxnOffsetCommitRequest")]
+    assert [(one.__version__, one.producer_epoch) for one in asked] == [(5, 3), (5, 3), (5, 4), (5, 4)]
 
 
 # Members of groups
