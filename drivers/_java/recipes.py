@@ -9,10 +9,8 @@ none, and the program that drives RocketMQ's own clients (``jvm/``) is compiled 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from chaos.recipe import Recipe, Step
-from drivers._java import maven
+from drivers._java import client_library, maven
 from drivers._java.maven import LIB
 
 SYSTEM = "rocketmq"
@@ -22,13 +20,6 @@ VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.
 WITHOUT_PROXY = ("5.3.2", "5.3.1", "5.3.0", "5.1.4")
 #: Where the gRPC client is, which has versions of its own and speaks with proxies of all of these.
 GRPC, GRPC_VERSION = "grpc/lib", "5.2.0"
-#: The program with RocketMQ's own clients: its sources here, and in an installation its sources and its classes.
-SOURCES = Path(__file__).parent / "jvm"
-CLIENTS, CLASSES = "clients", "clients/classes"
-_COMPILE_CLIENTS = f"""\
-command -v javac >/dev/null || exit 0
-javac -nowarn -d {CLASSES} -cp '{GRPC}/*:{LIB}/*' $(find {CLIENTS} -name '*.java')
-"""
 PROXY = "proxy"
 _MODULES = ("namesrv", "controller", "broker", "tiered-store", "tools", "client", PROXY)
 
@@ -42,11 +33,6 @@ def _project(**modules: str) -> str:
 def _recipe(version: str) -> Recipe:
     modules = [module for module in _MODULES if module != PROXY or version not in WITHOUT_PROXY]
     mend = maven.fix(f"RocketMQ's binary release {version}")
-    clients = {
-        f"{CLIENTS}/{path.relative_to(SOURCES).as_posix()}": path.read_text("utf-8")
-        for path in sorted(SOURCES.rglob("*"))
-        if path.is_file()
-    }
     return Recipe(
         system=SYSTEM,
         version=version,
@@ -54,7 +40,7 @@ def _recipe(version: str) -> Recipe:
         files={
             "pom.xml": _project(**dict.fromkeys(modules, version)),
             "grpc/pom.xml": _project(client_java=GRPC_VERSION),
-            **clients,
+            **client_library.sources(client_library.SOURCES),
         },
         steps=(
             Step(command=maven.FETCH, does="fetch its jars with Maven (102 MiB)", mend=mend),
@@ -64,11 +50,7 @@ def _recipe(version: str) -> Recipe:
                 mend=mend,
             ),
             maven.MAKE_JAVA,
-            Step(
-                command=("/bin/sh", "-c", _COMPILE_CLIENTS),
-                does="compile the program with its own client",
-                mend="is the disk full?",
-            ),
+            client_library.compiles(f"{GRPC}/*:{LIB}/*"),
         ),
         makes=tuple(f"{LIB}/rocketmq-{module}-{version}.jar" for module in _MODULES if module != PROXY),
     )

@@ -15,7 +15,8 @@ from chaos.errors import BadInput
 from chaos.node import Address
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
-from drivers._java.client_program import check_orders, java, library_command, shown
+from drivers._java.client_library import check_orders
+from drivers._java.client_program import java, library_command, shown
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.programs import NAMESERVER, port_of
 

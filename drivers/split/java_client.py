@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from chaos.driver import ClientCommand, Dials
 from chaos.ops import QueueRef
-from drivers._java.client_program import check_orders, library_command
+from drivers._java.client_library import check_orders
+from drivers._java.client_program import library_command
 from drivers._java.recipes import RECIPES
 from drivers.split.cluster import Cluster
 from drivers.split.places import Places

@@ -14,8 +14,9 @@ from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.experiment.reader import load
 from chaos.recipe import Recipe
+from drivers._java.client_library import CLASSES
 from drivers._java.maven import LIB
-from drivers._java.recipes import CLASSES, RECIPES
+from drivers._java.recipes import RECIPES
 from drivers.split import Options
 from drivers.split.cluster import Cluster
 from drivers.split.driver import create

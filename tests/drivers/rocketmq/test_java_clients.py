@@ -16,8 +16,9 @@ from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput, MachineError
 from chaos.recipe import Recipe
 from drivers._java import client_program
+from drivers._java.client_library import CLASSES, SOURCES
 from drivers._java.maven import LIB
-from drivers._java.recipes import CLASSES, GRPC, SOURCES
+from drivers._java.recipes import GRPC
 from drivers.rocketmq import RECIPES
 from drivers.rocketmq.driver import Options, create
 from stormproof import cli
@@ -112,11 +113,15 @@ def test_the_program_refuses_a_name_server_that_is_not_there(monkeypatch: pytest
 ENDS = """
 package stormproof.rocketmq;
 
+import java.util.Map;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
+import stormproof.client.Harness;
 
 final class Ends {
     public static void main(String[] arguments) {
-        Harness harness = new Harness();
+        Harness harness = new Harness(
+            line -> RemotingSerializable.toJson(line, false), line -> RemotingSerializable.fromJson(line, Map.class));
         for (String reason : arguments) {
             Outcomes.notSent(harness.begin("send", "p", 0), new MQClientException(reason, null));
         }
@@ -142,12 +147,12 @@ def test_the_program_runs_without_the_client_of_the_proxy() -> None:
 @needs_jars
 def test_a_send_whose_answer_did_not_come_in_time_may_have_been_stored(tmp_path: Path) -> None:
     """The client of 5.1 gives no cause with an asynchronous send that timed out, as with one that asked nobody."""
-    sources = tmp_path / "stormproof" / "rocketmq"
-    shutil.copytree(SOURCES / "stormproof" / "rocketmq", sources)
-    (sources / "Ends.java").write_text(ENDS)
+    sources = tmp_path / "stormproof"
+    shutil.copytree(SOURCES / "stormproof", sources)
+    (sources / "rocketmq" / "Ends.java").write_text(ENDS)
     jars = f"{RECIPES[0].folder / GRPC}/*:{RECIPES[0].folder / LIB}/*"
     subprocess.run(
-        ["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, *map(str, sources.glob("*.java"))], check=True
+        ["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, *map(str, sources.rglob("*.java"))], check=True
     )
     reasons = ["wait response timeout 5000ms", "unknow reseaon", "The broker[broker-a] not exist", "No route info"]
     argv = ["java", "-cp", f"{tmp_path}:{jars}", "stormproof.rocketmq.Ends", *reasons]

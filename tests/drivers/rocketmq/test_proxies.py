@@ -15,8 +15,9 @@ from chaos.driver import ClientCommand, Dials, HasClientLibrary
 from chaos.errors import BadInput
 from chaos.node import NodeSpec
 from chaos.recipe import Recipe
+from drivers._java.client_library import CLASSES
 from drivers._java.maven import LIB
-from drivers._java.recipes import CLASSES, GRPC, proxy_jar
+from drivers._java.recipes import GRPC, proxy_jar
 from drivers.rocketmq import RECIPES, properties
 from drivers.rocketmq.cluster import PROXIES
 from drivers.rocketmq.driver import Options, create

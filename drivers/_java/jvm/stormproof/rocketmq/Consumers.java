@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
+import stormproof.client.Harness;
 
 /** One group of each kind of consumers. A message counts as consumed once the harness has recorded it. */
 final class Consumers {

@@ -1,5 +1,9 @@
 package stormproof.rocketmq;
 
+import java.util.Map;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
+import stormproof.client.Harness;
+
 /**
  * Producers and consumers with RocketMQ's own Java client. STORMPROOF_ORDERS in the environment is a JSON object with the
  * orders; standard output and input are Stormproof's protocol for clients that are programs (docs/history.md).
@@ -10,7 +14,8 @@ public final class Main {
 
     public static void main(String[] arguments) throws Exception {
         Orders orders = new Orders(System.getenv("STORMPROOF_ORDERS"));
-        Harness harness = new Harness();
+        Harness harness = new Harness(
+            line -> RemotingSerializable.toJson(line, false), line -> RemotingSerializable.fromJson(line, Map.class));
         Routes routes = new Routes(orders);
         new Consumers(orders, harness, routes).start();
         if (orders.count("pop") > 0) { // else the gRPC client, whose classes this one names, is not on the class path

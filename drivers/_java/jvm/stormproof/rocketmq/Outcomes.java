@@ -10,6 +10,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingConnectException;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.remoting.protocol.ResponseCode;
+import stormproof.client.Harness;
 
 /** What the end of a send says of what became of the message: only what is sure is called sure. */
 final class Outcomes {

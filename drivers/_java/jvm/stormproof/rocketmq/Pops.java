@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.java.message.MessageViewImpl;
 import org.apache.rocketmq.common.consumer.ReceiptHandle;
+import stormproof.client.Harness;
 
 /**
  * A group of pop consumers, by RocketMQ's gRPC client: they ask a proxy for messages, which are then invisible to the

@@ -15,6 +15,8 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageQueue;
+import stormproof.client.Harness;
+import stormproof.client.Pace;
 
 /** All ways to send but transactions. Each send is one attempt: the client's own retries are turned off. */
 final class Producers {

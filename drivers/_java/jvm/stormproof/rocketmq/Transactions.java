@@ -9,6 +9,8 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import stormproof.client.Harness;
+import stormproof.client.Pace;
 
 /**
  * Messages that are committed or rolled back: at once, or only when the broker asks back. The decision travels with the

@@ -1,19 +1,19 @@
-package stormproof.rocketmq;
+package stormproof.client;
 
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 
 /** Does something again and again, evenly spaced; after a long turn it goes on at the same pace, without catching up. */
-final class Pace {
+public final class Pace {
     private Pace() {
     }
 
     /** One turn; they are numbered from 0 on. */
-    interface Turn {
+    public interface Turn {
         void take(int number) throws InterruptedException;
     }
 
-    static void start(String name, long gapNs, Random random, Turn turn) {
+    public static void start(String name, long gapNs, Random random, Turn turn) {
         Thread thread = new Thread(() -> run(gapNs, random, turn), name);
         thread.setDaemon(true);
         thread.start();

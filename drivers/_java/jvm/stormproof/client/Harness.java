@@ -1,4 +1,4 @@
-package stormproof.rocketmq;
+package stormproof.client;
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -12,20 +12,25 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
+import java.util.function.Function;
 
 /** The other end of standard input and output. All threads share it. */
-final class Harness {
+public final class Harness {
     private static final int LOOKS = 30;
     private static final int LOOK_MS = 100;
 
     private final PrintStream lines = System.out;
+    private final Function<Object, String> toJson;
+    private final Function<String, Map<?, ?>> fromJson;
     private final AtomicLong last = new AtomicLong();
     private final Map<Long, CompletableFuture<Map<?, ?>>> waiting = new ConcurrentHashMap<>();
     private final AtomicInteger open = new AtomicInteger();
     private final CountDownLatch ended = new CountDownLatch(1);
 
-    Harness() {
+    /** JSON is written and read by what the system's own client brings with it. */
+    public Harness(Function<Object, String> toJson, Function<String, Map<?, ?>> fromJson) {
+        this.toJson = toJson;
+        this.fromJson = fromJson;
         System.setOut(System.err); // what a library prints is no line of ours
         Thread reader = new Thread(this::read, "harness");
         reader.setDaemon(true);
@@ -33,10 +38,10 @@ final class Harness {
     }
 
     /** An operation that has been recorded as begun. */
-    final class Operation {
+    public final class Operation {
         final long id;
-        final String key;
-        final byte[] body;
+        public final String key;
+        public final byte[] body;
 
         Operation(long id, Map<?, ?> begin) {
             this.id = id;
@@ -45,15 +50,15 @@ final class Harness {
             this.body = text == null ? new byte[0] : text.getBytes(StandardCharsets.UTF_8);
         }
 
-        void ok(Object... more) {
+        public void ok(Object... more) {
             end("ok", more);
         }
 
-        void fail(String reason) {
+        public void fail(String reason) {
             end("fail", "reason", reason);
         }
 
-        void unknown(String reason) {
+        public void unknown(String reason) {
             end("info", "reason", reason);
         }
 
@@ -67,7 +72,7 @@ final class Harness {
      * Tell that an operation is about to begin, and wait until it is recorded. It never returns once the load is over:
      * then nobody would hear of what the operation does.
      */
-    Operation begin(String f, String process, int queue, Object... more) {
+    public Operation begin(String f, String process, int queue, Object... more) {
         long id = last.incrementAndGet();
         CompletableFuture<Map<?, ?>> begin = new CompletableFuture<>();
         waiting.put(id, begin);
@@ -82,7 +87,7 @@ final class Harness {
     }
 
     /** Wait until the load is over, and then, within a bound, for what is under way. */
-    void awaitEnd() throws InterruptedException {
+    public void awaitEnd() throws InterruptedException {
         ended.await();
         for (int look = 0; look < LOOKS && open.get() > 0; look++) {
             Thread.sleep(LOOK_MS);
@@ -90,7 +95,7 @@ final class Harness {
     }
 
     /** End the program, since it can't do what it was told to. */
-    static void give(String up) {
+    public static void give(String up) {
         System.err.println(up);
         System.err.flush();
         Runtime.getRuntime().halt(1);
@@ -107,7 +112,7 @@ final class Harness {
     }
 
     private void write(Map<String, Object> line) {
-        byte[] text = (RemotingSerializable.toJson(line, false) + "\n").getBytes(StandardCharsets.UTF_8);
+        byte[] text = (toJson.apply(line) + "\n").getBytes(StandardCharsets.UTF_8);
         synchronized (lines) {
             lines.write(text, 0, text.length);
             lines.flush();
@@ -118,7 +123,7 @@ final class Harness {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
-                Map<?, ?> begin = RemotingSerializable.fromJson(line, Map.class);
+                Map<?, ?> begin = fromJson.apply(line);
                 waiting.remove(((Number) begin.get("id")).longValue()).complete(begin);
             }
         } catch (IOException error) {
