@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -387,8 +387,9 @@ class DeclaresGaps(Protocol):
     nothing, such as marks of the system's own. Laws then take no offset for a message that nobody sent or read, and no
     ``maximum`` for a sign that there is something to read. A run whose workloads use transactions has gaps anyway."""
 
-    def offsets_have_gaps(self) -> bool:
-        """Return whether offsets may have gaps, as the system is set up; the same during the whole run."""
+    def offsets_have_gaps(self, uses: Collection[str]) -> bool:
+        """Return whether offsets may have gaps, as the system is set up, in a run whose workloads operate on these
+        (:class:`chaos.workload.Use`)."""
 
 
 @runtime_checkable

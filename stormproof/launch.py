@@ -9,7 +9,7 @@ import os
 import platform
 import shlex
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -309,7 +309,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "workloads": [use.name for use in experiment.workloads],
         "uses": used(experiment),
         **_exposure(driver),
-        **({"offsets": GAPS} if isinstance(driver, DeclaresGaps) and driver.offsets_have_gaps() else {}),
+        **_offsets(driver, used(experiment)),
         "tells": sorted(evidence_of(driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted(_names(faults)),
@@ -352,6 +352,11 @@ def _exposure(driver: Driver) -> dict[str, Any]:
     exposure = driver.exposure()
     window = {} if exposure.loss_window_s is None else {"loss_window_s": exposure.loss_window_s}
     return window | ({"readers_see": "confirmed"} if exposure.readers_see_confirmed else {})
+
+
+def _offsets(driver: Driver, uses: Collection[str]) -> dict[str, Any]:
+    """Return that offsets may have gaps in a run with such workloads, if the driver declares it."""
+    return {"offsets": GAPS} if isinstance(driver, DeclaresGaps) and driver.offsets_have_gaps(uses) else {}
 
 
 def profile_from(experiment: Experiment) -> dict[str, Any]:

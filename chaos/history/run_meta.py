@@ -157,6 +157,12 @@ class RunMeta:
         return self.declares_gaps or Use.TRANSACTIONS in self.uses
 
     @property
+    def has_transactions(self) -> bool:
+        """Whether readers are given nothing that stands behind a transaction until it ends: workloads use transactions,
+        or those of a client library, and these leave gaps."""
+        return Use.TRANSACTIONS in self.uses or (self.declares_gaps and Use.DELIVERIES in self.uses)
+
+    @property
     def one_clock(self) -> bool:
         """Whether ``index`` orders rows of different nodes: simulated ones trace into one history as it happens."""
         return self.deployment == SIMULATED

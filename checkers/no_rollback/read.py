@@ -58,7 +58,7 @@ class Read:
             return found.partial()
         if context.unfinished and Evidence.ROLES in context.evidence and not rows.memo(facts.masters):
             return found.partial()  # a master that reports its role will show which of the answers count
-        if Use.TRANSACTIONS in context.uses:  # pulls may name the end of what is decided, and bounds that of the log
+        if context.meta.has_transactions:  # pulls may name the end of what is decided, and bounds that of the log
             _ends_do_not_fall(rows, context, found, of=("pull",), by=("pull",))
             _ends_do_not_fall(rows, context, found, of=("bounds",), by=("bounds",))
             _ends_do_not_fall(rows, context, found, of=("send",), by=ANSWERS)

@@ -8,7 +8,6 @@ import numpy as np
 
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from chaos.workload import Use
 from checkers._facts.arrays import Flags, Highest, Ints, slots, stable_order
 from checkers._facts.clients import calls, delivered, sends
 from checkers._facts.masters import from_masters
@@ -80,7 +79,7 @@ def shown_by(context: RunContext, *, sends_show: bool) -> tuple[bool, bool]:
     """Return whether an acknowledgement shows readers that there is a message, given that it does elsewhere, and
     whether a named ``maximum`` does. One in a transaction comes before its mark is in the queue, and nobody is given
     what stands behind a transaction that is open; and what is below a maximum may all be gaps."""
-    return sends_show and Use.TRANSACTIONS not in context.uses, not context.meta.has_gaps
+    return sends_show and not context.meta.has_transactions, not context.meta.has_gaps
 
 
 def told_ends(rows: Rows, by_sends: bool, by_maximums: bool = True) -> tuple[Ints, Ints]:

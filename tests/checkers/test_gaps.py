@@ -45,6 +45,12 @@ def test_a_run_has_gaps_by_its_driver_or_by_its_transactions() -> None:
     assert RunMeta.of({"offsets": GAPS}).has_gaps and RunMeta.of({"uses": ["queues", "transactions"]}).has_gaps
 
 
+def test_a_library_has_transactions_in_queues_where_it_leaves_gaps() -> None:
+    library = {"uses": ["queues", "deliveries"]}
+    assert RunMeta.of({**library, **WITH_GAPS}).has_transactions and not RunMeta.of(library).has_transactions
+    assert not RunMeta.of(WITH_GAPS).has_transactions and RunMeta.of({"uses": ["transactions"]}).has_transactions
+
+
 # What one pull gives
 
 
@@ -129,7 +135,7 @@ def test_a_message_that_was_read_is_not_empty_later() -> None:
 
 
 def test_an_acknowledgement_in_a_transaction_may_come_before_its_mark() -> None:
-    for uses, names in ((["queues"], [A.UNREADABLE]), (["queues", "transactions"], [])):
+    for uses, names in ((["queues"], [A.UNREADABLE]), (["queues", "transactions"], []), (["queues", "deliveries"], [])):
         history = with_gaps(uses=uses)
         history.send(5)
         empty_pull(history, 2, 2)
@@ -189,8 +195,12 @@ def test_an_orderly_group_may_jump_and_is_given_nothing_too_early(offsets: tuple
 
 
 def test_with_transactions_pulls_and_bounds_name_ends_of_their_own() -> None:
-    for uses, names in ((["queues"], [A.MAX_OFFSET_REGRESSION]), (["queues", "transactions"], [])):
-        history = History(meta={"uses": uses})
+    for uses, names in (
+        (["queues"], [A.MAX_OFFSET_REGRESSION]),
+        (["queues", "transactions"], []),
+        (["queues", "deliveries"], []),
+    ):
+        history = with_gaps(uses=uses)
         history.bounds(0, 9)
         history.pull(0, 0, maximum=5)
         history.expect(L.NO_ROLLBACK, *names)
