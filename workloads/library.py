@@ -24,11 +24,11 @@ LOOK_S = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How many producers of each kind: ``sync``, ``asynchronous``, ``ordered`` (by key), ``batch`` (of ``batch_size``
-    messages), ``delay`` (delivered later), ``transaction`` (committed, rolled back, or left to a check-back). Together
-    they send ``rate_per_s`` messages, or batches. How many consumers of each kind, which are a group: ``push``
-    (concurrent), ``orderly`` (push, in order), ``pull``, ``pop`` (they acknowledge each message, and are given it again
-    if they don't). Delays and transactions need consumers. After recovery the groups have ``drain_s`` to catch up, and
-    as long has the reading of each queue to its end."""
+    messages), ``delay`` (delivered later), ``transaction`` (committed, rolled back, or left to a check-back, if there
+    is one). Together they send ``rate_per_s`` messages, or batches. How many consumers of each kind, which are a group:
+    ``push`` (concurrent), ``orderly`` (push, in order), ``pull``, ``pop`` (they acknowledge each message, and are given
+    it again if they don't). What the system's library can't be is refused. Delays and transactions need consumers.
+    After recovery the groups have ``drain_s`` to catch up, and as long has the reading of each queue to its end."""
 
     sync: int = field(default=1, metadata={"within": range(101)})
     asynchronous: int = field(default=1, metadata={"within": range(101)})
@@ -67,7 +67,7 @@ class Options:
 
 @dataclass(slots=True)
 class _Given:
-    """What a group was given of a queue: all offsets below ``until``, and those ``ahead`` of it."""
+    """What a group was given of a queue: all messages below ``until``, and the offsets ``ahead`` of it."""
 
     until: int = 0
     ahead: set[int] = field(default_factory=set)
@@ -78,6 +78,11 @@ class _Given:
         while self.until in self.ahead:
             self.ahead.remove(self.until)
             self.until += 1
+
+    def reach(self, offset: int) -> None:
+        """Add an offset, and all below it: a group that reads in order has come by them, whatever stands there."""
+        self.until = max(self.until, offset)
+        self.add(offset)
 
 
 @dataclass(slots=True)
@@ -138,7 +143,7 @@ class Library:
 
         async def read_on() -> None:
             nonlocal over
-            program = await self._program(load, {"answer_checks": min(1, self.options.transaction)})
+            program = await self._program(load, {"answer_checks": self.options.transaction})
             await program.run(lambda: self._complete(load) or load.now_ns() > deadline_ns)
             over = True
 
@@ -160,7 +165,7 @@ class Library:
             self._reached[_way(asked["group"])] += len(outcome.answer.messages) or 1
             for one in outcome.answer.messages:
                 self._places[one.message] = one.offset
-                given.add(one.offset)
+                (given.reach if asked["in_order"] else given.add)(one.offset)
                 came.add(one.message)
         elif f == "receive_again" and outcome.ok:
             self._reached[_way(asked["group"])] += 1

@@ -121,6 +121,25 @@ def test_a_group_reads_on_until_it_was_given_what_is_owed() -> None:
     assert ends["drain"]["offset"] == 1 and load.rows.index(ends["drain"]) > load.rows.index(ends["caught_up"])
 
 
+SENT_TO_7 = """
+echo '{"id":1,"type":"invoke","f":"send","queue":0}'; read go; echo '{"id":1,"type":"ok","offset":7}'; cat
+"""
+GIVES_7 = """
+echo '{"id":1,"type":"invoke","group":"library-%s","in_order":%d,"f":"receive","queue":0}'
+read go; echo '{"id":1,"type":"ok","messages":[{"offset":7,"key":"","body":"0:library"}]}'; cat
+"""
+
+
+@pytest.mark.parametrize(("group", "in_order", "end"), [("orderly", 1, 8), ("push", 0, 0)])
+def test_a_group_that_reads_in_order_has_come_by_what_stands_below(group: str, in_order: int, end: int) -> None:
+    """Marks of transactions have offsets, too, and no group is ever given them."""
+    load = FakeLoad(SENT_TO_7, GIVES_7 % (group, in_order), loaded=2, said=6)
+    orders = {"sync": 1, "asynchronous": 0, "ordered": 0, "batch": 0, "push": 0, "orderly": 0, "pull": 0, group: 1}
+    follow(load, Options(**orders, drain_s=60))
+    (done,) = (row for row in load.rows if row["f"] == "caught_up" and str(row["type"]) == "ok")
+    assert done["offset"] == end
+
+
 def test_a_group_that_is_not_given_what_is_owed_is_waited_for_to_the_bound() -> None:
     load = FakeLoad(SENDS, GIVES % 77, loaded=2, said=6)
     began_ns = load.now_ns()
