@@ -4,7 +4,7 @@ PYTEST = .venv/bin/python -m pytest -p no:cacheprovider
 # Images often switch bytecode off. The tests start thousands of Python programs, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq setup format lint lock pages docs dist clean
+.PHONY: demo check test test-full power seeds shrink soak bench-controller rocketmq systems setup format lint lock pages docs dist clean
 
 setup:
 	./setup.sh
@@ -114,6 +114,13 @@ bench-controller: setup
 rocketmq: setup
 	.venv/bin/stormproof matrix benchmarks/rocketmq_matrix.yaml --notes benchmarks/rocketmq_runs.jsonl --out .cache \
 		--page benchmarks/results/rocketmq.md || [ $$? -ne 3 ]
+
+# Every experiment for a system that others wrote, some minutes a run, and the page of what came out. `TIMES=10` runs each
+# ten times; `INVENTORY=FILE` lists the hosts of --on ssh; `ROW='kafka/*'` runs a part.
+systems: setup
+	.venv/bin/stormproof matrix benchmarks/systems_matrix.yaml --runs $(or $(TIMES),1) $(ROW:%=--row '%') \
+		$(INVENTORY:%=--inventory %) --notes benchmarks/systems_runs.jsonl --out .cache \
+		--page benchmarks/results/systems.md
 
 # Needs uv (pip install uv); the result needs only pip.
 lock:

@@ -20,6 +20,8 @@ from chaos.errors import BadInput
 RECIPES = "RECIPES"
 #: The name of its function that makes a recipe for a version that is not among them.
 ON_DEMAND = "recipe"
+#: What each sentence has that says that something must be installed first: a system, or the library of a driver.
+MISSING = "is not installed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class Recipe:
         """Why its programs can't be run; "" when they are installed."""
         if self.installed:
             return ""
-        return f"{self.title} is not installed here: `stormproof install {self.system}@{self.version}` builds it"
+        return f"{self.title} {MISSING} here: `stormproof install {self.system}@{self.version}` builds it"
 
     def program(self, path: str) -> Path:
         """Where a file of the installation is. Raises :class:`BadInput` when it was not installed."""

@@ -147,16 +147,27 @@ def _docker() -> Finding:
         client.close()
 
 
+def lacking(deployment: str) -> str:
+    """Return why nothing can be run on this deployment here, as far as that is known before; "" where nothing is."""
+    findings = [_docker()] if deployment == "docker" else _outlook(deployment)
+    return "; ".join(one.mend for one in findings if not one.ok)
+
+
 def _deployments() -> Iterator[Finding]:
     """Yield what deployments say themselves of this machine."""
     for name in plugins.names(PluginKind.DEPLOYMENT):
-        try:
-            outlook: Callable[[], Outlook] | None = getattr(plugins.load(PluginKind.DEPLOYMENT, name), "outlook", None)
-        except BadInput as error:
-            yield Finding(what=name, ok=False, found="a broken deployment", mend=str(error), optional=True)
-            continue
-        if outlook is not None:
-            yield Finding(**dataclasses.asdict(outlook()), optional=True)
+        yield from _outlook(name)
+
+
+def _outlook(deployment: str) -> Iterator[Finding]:
+    try:
+        made = plugins.load(PluginKind.DEPLOYMENT, deployment)
+    except BadInput as error:
+        yield Finding(what=deployment, ok=False, found="a broken deployment", mend=str(error), optional=True)
+        return
+    outlook: Callable[[], Outlook] | None = getattr(made, "outlook", None)
+    if outlook is not None:
+        yield Finding(**dataclasses.asdict(outlook()), optional=True)
 
 
 def _ssh() -> Finding:

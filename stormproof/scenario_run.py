@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chaos.errors import BadInput, ChaosError
+from chaos.experiment import inventory
 from chaos.experiment.reader import load
 from chaos.history import directory as store
 from chaos.judging.outcome import judge, violation
@@ -45,6 +46,8 @@ def execute(asked: Scenario, file: Path, seed: int, out: Path, lock: Path) -> Sc
         seed=seed,
         mutant=asked.mutant,
         out=out,
+        inventory=inventory.load(asked.inventory) if asked.inventory is not None else (),
+        inventory_file=asked.inventory,
         no_loss_by_policy=asked.no_loss_by_policy,
     )
     with _alone(lock, needed=asked.on != SIM):

@@ -28,7 +28,7 @@ _Test = TypeVar("_Test", bound=Callable[..., object])
 class Scenario:
     """What a decorated test asks for. ``expect``: the verdict with which it passes; ``violates``: the law that must be
     among the violated ones, "" for any; ``no_loss_by_policy``: any loss is a violation, also one that the profile
-    permits."""
+    permits; ``inventory``: the file that lists the hosts of ``--on ssh``."""
 
     file: Path
     on: str
@@ -37,6 +37,7 @@ class Scenario:
     expect: Expected = "VALID"
     violates: str = ""
     no_loss_by_policy: bool = False
+    inventory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

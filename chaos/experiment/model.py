@@ -417,7 +417,8 @@ class File(Form):
     load no fault lasts. ``laws`` must be judged, and can't be passed over; all others are judged as ever. ``reach``
     names the goals that the storm is for: a verdict names those that a run did not reach. ``simulation`` concerns the
     simulator alone; ``replay`` is for a file that is to repeat one run. ``min_acked``: with fewer acknowledged messages
-    a run is not VALID (None: a tenth of those that the load is to send). ``waive``: violations that it puts up with."""
+    a run is not VALID (None: a tenth of those that the load is to send). ``waive``: violations that it puts up with.
+    ``violates``: the laws that its runs are made to break; no verdict depends on it."""
 
     name: Annotated[str, AfterValidator(checks.name)] = ""
     replay: Replay = field(default_factory=Replay)
@@ -435,6 +436,7 @@ class File(Form):
     reach: Listed[GoalName] = ()
     min_acked: Annotated[Whole, Within(range(LARGEST))] | None = None
     waive: Annotated[Listed[Waive], AfterValidator(each_once)] = ()
+    violates: Listed[Annotated[str, OneOf("law", law_names)]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

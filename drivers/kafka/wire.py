@@ -16,6 +16,7 @@ from io import BytesIO
 from typing import Any, get_args
 
 from chaos.errors import BadInput
+from chaos.recipe import MISSING
 
 #: Each request that is made: its version, one that Kafka 3.9 and 4.x take; and where the answer to a question about one
 #: thing has what it says of that.
@@ -44,7 +45,7 @@ REQUESTS: Mapping[str, tuple[int, tuple[str, ...]]] = {
 }
 #: The versions in which a transactional producer asks brokers that bump its epoch with each transaction (KIP-890).
 BUMPING: Mapping[str, int] = {"produce": 12, "txn_offset_commit": 5, "end_txn": 5}
-EXTRA = "the driver kafka speaks Kafka's protocol by kio, which is not installed: pip install 'stormproof[kafka]'"
+EXTRA = f"the driver kafka speaks Kafka's protocol by kio, which {MISSING}: pip install 'stormproof[kafka]'"
 #: Bits of a batch's attributes.
 _COMPRESSED, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 #: Where a batch has its length and the low byte of its attributes, and what its length does not count.

@@ -15,10 +15,12 @@ from chaos.errors import BadInput, ChaosError, MachineError
 from chaos.experiment.model import Experiment
 from chaos.history.directory import read_meta, read_verdict
 from chaos.history.history import History
+from chaos.verdict import Validity
+from reports.in_words import story
 from reports.matrix.outages import Outage, longest_s, outages
 
 #: What of an experiment doesn't change what is run.
-NO_MATTER = ("name",)
+NO_MATTER = ("name", "violates")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,9 @@ class Note:
     many of each that is a violation; ``without_s``: the longest time without service, and ``outages`` that after each
     fault; ``recovered_s``: from the end of the load until the system was whole, -1 if it never was; both None where
     unknown. ``by_policy``: how many findings the profile permits, which ``line`` says in words with the verdict.
-    ``run``: the name of its directory."""
+    ``system``: what was run, with its version where the driver reports one; ``seconds``: how long it took with its
+    judgement, None where unknown; ``cause``: what is to blame for its violations, first of all. ``run``: the name of
+    its directory."""
 
     row: str
     column: str
@@ -44,6 +48,9 @@ class Note:
     recovered_s: float | None = None
     by_policy: int = 0
     line: str = ""
+    system: str = ""
+    seconds: float | None = None
+    cause: str = ""
     run: str = ""
     why: tuple[str, ...] = field(default=())
 
@@ -58,7 +65,9 @@ def digest_of(document: Any) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experiment | None) -> Note:
+def note_of(
+    run: Path, *, row: str, column: str, digest: str, experiment: Experiment | None, seconds: float | None = None
+) -> Note:
     """Note a run that was judged. Raises :class:`ChaosError` where it wasn't, or can't be read."""
     verdict, meta = read_verdict(run), read_meta(run)
     counts = {law.law: law.counts for law in verdict.laws}
@@ -77,10 +86,20 @@ def note_of(run: Path, *, row: str, column: str, digest: str, experiment: Experi
         recovered_s=meta.ended.recovered_s if meta.ended else None,
         by_policy=sum(one.count for one in verdict.permitted),
         line=verdict.line,
+        system=" ".join(filter(None, (meta.system, meta.versions.get(meta.system)))),
+        seconds=None if seconds is None else round(seconds, 1),
+        cause=_cause(run) if verdict.validity is Validity.INVALID else "",
         run=run.name,
         why=tuple(verdict.why),
         **measured,
     )
+
+
+def _cause(run: Path) -> str:
+    try:
+        return story(run)
+    except (ChaosError, OSError, ValueError):
+        return ""
 
 
 def _measured(run: Path, experiment: Experiment | None) -> dict[str, Any]:

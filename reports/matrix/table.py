@@ -14,7 +14,8 @@ from reports.matrix.note import Note
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A cell as it was asked for: ``lacks`` says why it can't be run, "" if it can."""
+    """A cell as it was asked for: ``lacks`` says why it can't be run, "" if it can; ``violates`` which laws its runs
+    are made to break."""
 
     row: str
     column: str
@@ -22,6 +23,12 @@ class Place:
     wanted: int
     digest: str
     lacks: str = ""
+    violates: tuple[str, ...] = ()
+
+    def is_expected(self, note: Note) -> bool:
+        """Return whether a run that broke laws broke some of those that it is made to break, and no other."""
+        broken = {law for law, verdict in note.laws.items() if verdict == Validity.INVALID}
+        return note.verdict == Validity.INVALID and bool(broken) and broken <= {*self.violates}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +87,33 @@ class Line:
         runs, lost = self.by_policy
         return f"{lost:,} lost by policy in {runs} of {len(self.runs)} runs" if runs else ""
 
+    @property
+    def in_vain(self) -> bool:
+        """Whether the experiment is made to break something, and no run that decided anything did."""
+        decided = [note.verdict for note in self.runs if note.verdict != Validity.UNKNOWN]
+        return bool(self.place.violates and decided) and Validity.INVALID not in decided
+
+    def count(self, verdict: Validity) -> int:
+        """Return how many runs ended with this verdict."""
+        return sum(note.verdict == verdict for note in self.runs)
+
+    @property
+    def surprises(self) -> Sequence[str]:
+        """What was not to be expected of these runs, in words; empty when all was."""
+        bad = [note for note in self.runs if note.verdict == Validity.INVALID and not self.place.is_expected(note)]
+        laws = sorted({law for note in bad for law, verdict in note.laws.items() if verdict == Validity.INVALID})
+        known = [law for law in laws if law not in self.place.violates] or laws
+        found = [f"{len(bad)} of {len(self.runs)} broke {', '.join(known)}"] if bad else []
+        if unknown := self.count(Validity.UNKNOWN):
+            found.append(f"{unknown} of {len(self.runs)} decided nothing")
+        return [*found, *([f"none broke {', '.join(self.place.violates)}"] if self.in_vain else [])]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """``laws``: those that some run could judge. ``faults``: by kind of fault, then by column. ``outdated``: notes of
-    experiments that have changed since, or that are in the matrix no more."""
+    experiments that have changed since, or that are in the matrix no more. ``compares``: the columns are systems, else
+    places where each experiment is run on its own system."""
 
     name: str
     rows: Sequence[str]
@@ -93,12 +122,13 @@ class Table:
     lines: Sequence[Line]
     faults: Mapping[str, Mapping[str, Times]]
     outdated: int
+    compares: bool = True
 
     def line(self, row: str, column: str) -> Line | None:
         return next((one for one in self.lines if (one.place.row, one.place.column) == (row, column)), None)
 
 
-def table(name: str, places: Sequence[Place], notes: Sequence[Note]) -> Table:
+def table(name: str, places: Sequence[Place], notes: Sequence[Note], *, compares: bool = True) -> Table:
     """Reduce the notes to a table."""
     by_place: dict[tuple[str, str, str, str], list[Note]] = {}
     for note in notes:
@@ -115,6 +145,7 @@ def table(name: str, places: Sequence[Place], notes: Sequence[Note]) -> Table:
         lines=lines,
         faults=_faults(counted, columns),
         outdated=sum(map(len, by_place.values())),
+        compares=compares,
     )
 
 
@@ -125,8 +156,8 @@ def _line(place: Place, runs: Sequence[Note]) -> Line:
         runs=runs,
         laws={law: _share(note.laws.get(law, "NOT APPLICABLE") for note in runs) for law in laws},
         most=_most(runs),
-        without=_times(note.without_s for note in runs),
-        recovery=_times(note.recovered_s for note in runs if note.recovered_s is None or note.recovered_s >= 0),
+        without=times(note.without_s for note in runs),
+        recovery=times(note.recovered_s for note in runs if note.recovered_s is None or note.recovered_s >= 0),
         by_policy=(sum(note.by_policy > 0 for note in runs), sum(note.by_policy for note in runs)),
     )
 
@@ -146,7 +177,8 @@ def _most(runs: Sequence[Note]) -> dict[str, int]:
     return dict(sorted(most.items()))
 
 
-def _times(measured: Iterable[float | None]) -> Times | None:
+def times(measured: Iterable[float | None]) -> Times | None:
+    """Return what is known of these times; None where nothing is."""
     known = [one for one in measured if one is not None]
     return Times(count=len(known), p50_s=statistics.median(known), max_s=max(known)) if known else None
 
@@ -157,7 +189,7 @@ def _faults(notes: Sequence[Note], columns: Sequence[str]) -> dict[str, dict[str
         for one in note.outages:
             found.setdefault(one.fault, {}).setdefault(note.column, []).append(one.without_s)
     return {
-        fault: {column: times for column in columns if (times := _times(found[fault].get(column, ())))}
+        fault: {column: known for column in columns if (known := times(found[fault].get(column, ())))}
         for fault in sorted(found)
     }
 
@@ -192,6 +224,7 @@ def _cell_object(line: Line) -> dict[str, Any]:
             law: {"verdict": str(share.verdict), "invalid": share.invalid, "judged": share.judged}
             for law, share in line.laws.items()
         },
+        "surprises": list(line.surprises),
         "most": dict(line.most),
         "by_policy": {"runs": line.by_policy[0], "lost": line.by_policy[1]},
         "without_s": _times_object(line.without),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -31,7 +32,13 @@ MARKDOWN = "table.md"
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--row", "rows", multiple=True, metavar="NAME", help="Run this experiment only; may be repeated.")
+@click.option(
+    "--row",
+    "rows",
+    multiple=True,
+    metavar="NAME",
+    help="Run this experiment only; may be repeated, `*` stands for anything.",
+)
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="Run this system only; may be repeated.")
 @click.option("--runs", type=click.IntRange(1), default=None, help="Run no cell more often than this.")
 @click.option("--again", is_flag=True, help="Run again what was UNKNOWN.")
@@ -59,6 +66,13 @@ MARKDOWN = "table.md"
     metavar="PAGE.md",
     help="Also put the table between its marks in this page, and the pictures into the folder PAGE beside it.",
 )
+@click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="The hosts of columns on ssh, instead of those in the experiments.",
+)
 @no_loss_option
 @out_option
 @state_option
@@ -74,6 +88,7 @@ def matrix(
     recorded: tuple[Path, ...],
     notes: Path | None,
     page: Path | None,
+    inventory: Path | None,
     no_loss_by_policy: bool,
     out: Path,
     as_json: bool,
@@ -82,8 +97,10 @@ def matrix(
 
     Each run is noted when it was judged. After Ctrl-C the same command goes on where it was. The folder matrix-NAME in
     --out holds the notes, the failed runs, the table (table.md), and a page with it, `index.html`. Exit codes: as those
-    of `run --seeds`, of all noted runs of the matrix.
+    of `run --seeds`, of all noted runs of the matrix; what its experiment is made to break (`violates`) makes no run
+    INVALID, and where no run broke it the code is 1.
     """
+    from reports.matrix.note import read
     from stormproof.campaign.campaign import alone
     from stormproof.matrix import cells as grid
     from stormproof.matrix.file import load
@@ -99,9 +116,9 @@ def matrix(
             _record(recorded, found, noted)
         elif not only_table:
             chosen = grid.chosen(found, rows, columns, runs)
-            strict = no_loss_by_policy
-            failed = _run(chosen, home, noted, again=again, budget_s=time_budget or 0.0, no_loss_by_policy=strict)
-        made, judged = _table(loaded, found, noted)
+            how = {"budget_s": time_budget or 0.0, "no_loss_by_policy": no_loss_by_policy, "inventory": inventory}
+            failed = _run(grid.jobs(chosen, read(noted), again=again), home, noted, **how)
+        made = _table(loaded, found, noted)
         _write(made, home, page)
     if as_json:
         from reports.matrix.table import as_object
@@ -109,8 +126,7 @@ def matrix(
         _console.print_json({"directory": str(home), **as_object(made), "errors": failed})
     else:
         _show(made, home)
-    codes = [_code(note, no_loss_by_policy) for note in judged] + [ExitCode.ERROR] * bool(failed)
-    click.get_current_context().exit(worst_code(codes))
+    click.get_current_context().exit(_worst(made, failed, no_loss_by_policy))
 
 
 def _made(folder: Path) -> Path:
@@ -124,32 +140,43 @@ def _made(folder: Path) -> Path:
 
 def _check_names(file: Path, matrix: Matrix, rows: Sequence[str], columns: Sequence[str]) -> None:
     from chaos.plugins import nearest
+    from stormproof.matrix.file import fits
 
     problems = []
     for what, given, known in (
         ("row", rows, [row.name for row in matrix.rows]),
         ("column", columns, [column.name for column in matrix.columns]),
     ):
-        problems += [f"{file} has no {what} {name!r}; {nearest(name, known)}" for name in given if name not in known]
+        problems += [
+            f"{file} has no {what} {name!r}; {nearest(name, known)}"
+            for name in given
+            if not any(fits(one, [name]) for one in known)
+        ]
     if problems:
         raise BadInput(*problems)
 
 
-def _run(
-    chosen: Sequence[Cell], home: Path, notes: Path, *, again: bool, budget_s: float, no_loss_by_policy: bool
-) -> list[str]:
-    """Run what is left; returns a sentence for each run that could not be carried out."""
-    from reports.matrix.note import read
+def _run(left: Sequence[tuple[Cell, int]], home: Path, notes: Path, **how: Any) -> list[str]:
+    """Run what is left, ``how`` as :meth:`MatrixCampaign.run` takes it; returns a sentence for each run that could not
+    be carried out, and for each deployment that this machine can't have."""
+    from stormproof.doctor import lacking
     from stormproof.matrix.campaign import MatrixCampaign
-    from stormproof.matrix.cells import jobs
 
-    left = jobs(chosen, read(notes), again=again)
-    for deployment in sorted({cell.on for cell, *_ in left}):
+    lacks = {on: lacking(on) for on in sorted({cell.on for cell, _ in left})}
+    for deployment in (on for on in lacks if not lacks[on]):
         say_unmarked(deployment)
-    campaign = MatrixCampaign(home, notes, lambda sentence: _console.err().print(sentence, markup=False))
-    run = partial(campaign.run, left, budget_s=budget_s, no_loss_by_policy=no_loss_by_policy)
-    is_whole = is_carried_out(campaign, run, "go on with the same command")
-    return [*campaign.errors.values(), *([] if is_whole else ["interrupted"])]
+    campaign = MatrixCampaign(home, notes, _say)
+    able = [one for one in left if not lacks[one[0].on]]
+    is_whole = is_carried_out(campaign, partial(campaign.run, able, **how), "go on with the same command")
+    counts = Counter(cell.on for cell, _ in left)
+    problems = [f"--on {on}: {problem} (runs left: {counts[on]})" for on, problem in lacks.items() if problem]
+    for problem in problems:
+        _say(f"error: {problem}")
+    return [*campaign.errors.values(), *problems, *([] if is_whole else ["interrupted"])]
+
+
+def _say(sentence: str) -> None:
+    _console.err().print(sentence, markup=False)
 
 
 def _record(runs: Sequence[Path], found: Sequence[Cell], notes: Path) -> None:
@@ -161,17 +188,23 @@ def _record(runs: Sequence[Path], found: Sequence[Cell], notes: Path) -> None:
     append(notes, [note for note in (recorded(run, found) for run in runs) if note.key not in known])
 
 
-def _table(matrix: Matrix, found: Sequence[Cell], notes: Path) -> tuple[Table, list[Note]]:
-    """Return the table, and the notes that count in it."""
+def _table(matrix: Matrix, found: Sequence[Cell], notes: Path) -> Table:
     from reports.matrix.note import read
     from reports.matrix.table import Place, table
 
     places = [
-        Place(row=cell.row, column=cell.column, on=cell.on, wanted=cell.runs, digest=cell.digest, lacks=cell.lacks)
+        Place(
+            row=cell.row,
+            column=cell.column,
+            on=cell.on,
+            wanted=cell.runs,
+            digest=cell.digest,
+            lacks=cell.lacks,
+            violates=cell.violates,
+        )
         for cell in found
     ]
-    made = table(matrix.name, places, read(notes))
-    return made, [note for line in made.lines for note in line.runs]
+    return table(matrix.name, places, read(notes), compares=matrix.compares)
 
 
 def _write(made: Table, home: Path, page: Path | None) -> None:
@@ -199,7 +232,7 @@ def _show(made: Table, home: Path) -> None:
     for title in ("experiment", "system", "runs", "INVALID", "s without service", "s to recover"):
         shown.add_column(title, overflow="fold")
     for line in made.lines:
-        shown.add_row(*map(escape, _words(line)))
+        shown.add_row(*map(escape, _words(line, compares=made.compares)))
     console.print(shown)
     if made.faults:
         console.print()
@@ -211,14 +244,15 @@ def _show(made: Table, home: Path) -> None:
     console.print(f"{done} runs; page: {escape(str(home / 'index.html'))}")
 
 
-def _words(line: Line) -> list[str]:
+def _words(line: Line, *, compares: bool) -> list[str]:
     place = line.place
     if place.lacks:
         return [place.row, place.column, "n/a", place.lacks, "", ""]
     broken = ", ".join(f"{law} {share}" for law, share in line.laws.items() if share.invalid)
     unknown = [law for law, share in line.laws.items() if share.unknown and not share.judged]
     found = broken or (f"not decided: {', '.join(unknown)}" if unknown else "none" if line.runs else "")
-    found = "; ".join(filter(None, (found, line.permitted)))
+    surprising = "; ".join(line.surprises) if line.runs and not compares else ""
+    found = "; ".join(filter(None, (surprising and f"NOT AS EXPECTED: {surprising}", found, line.permitted)))
     times = [str(one) if one else "" for one in (line.without, line.recovery)]
     return [place.row, place.column, f"{len(line.runs)} of {place.wanted}", found, *times]
 
@@ -232,13 +266,20 @@ def _show_faults(made: Table) -> None:
     _console.out().print(shown)
 
 
-def _code(note: Note, no_loss_by_policy: bool) -> int:
-    """Return the exit code with which ``run`` would have ended."""
+def _worst(made: Table, failed: Sequence[str], no_loss_by_policy: bool) -> int:
+    codes = [_code(line, note, no_loss_by_policy) for line in made.lines for note in line.runs]
+    codes += [ExitCode.ERROR] * bool(failed) + [ExitCode.INVALID] * any(line.in_vain for line in made.lines)
+    return worst_code(codes)
+
+
+def _code(line: Line, note: Note, no_loss_by_policy: bool) -> int:
+    """Return the exit code with which ``run`` would have ended; that of a VALID run for what its experiment is made to
+    break."""
     from stormproof.outcome import NOT_RECOVERED
 
     if no_loss_by_policy and note.by_policy:  # it may have been noted without
         return ExitCode.INVALID
-    if note.verdict == "VALID":
+    if note.verdict == "VALID" or line.place.is_expected(note):
         return ExitCode.VALID
     if note.verdict == "UNKNOWN":
         return ExitCode.UNKNOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,31 +19,40 @@ from stormproof.matrix.cells import Cell
 from stormproof.scenario_run import error_of, execute, render
 from stormproof.scenarios import Scenario
 
-RUNS = "runs"
+RUNS, SSH = "runs", "ssh"
 LOCK = ".run.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellTask:
     """Run a cell with a seed in the folder of the matrix, and note it there or in another file. Of a VALID run only
-    ``run.json`` and ``verdict.json`` are kept. ``no_loss_by_policy``: as in :class:`stormproof.launch.Launch`."""
+    ``run.json`` and ``verdict.json`` are kept. ``no_loss_by_policy``, ``inventory``: as in
+    :class:`stormproof.scenarios.Scenario`."""
 
     cell: Cell
     seed: int
     home: Path
     notes: Path
     no_loss_by_policy: bool
+    inventory: Path | None
 
     @property
     def key(self) -> Key:
         return self.cell.row, self.cell.column, self.seed
 
     def do(self) -> Done:
-        cell, no_loss = self.cell, self.no_loss_by_policy
-        asked = Scenario(file=cell.file, on=cell.on, seeds=(self.seed,), no_loss_by_policy=no_loss)
+        cell = self.cell
+        asked = Scenario(
+            file=cell.file,
+            on=cell.on,
+            seeds=(self.seed,),
+            no_loss_by_policy=self.no_loss_by_policy,
+            inventory=self.inventory,
+        )
+        began_s = time.monotonic()
         try:
             run = execute(asked, cell.file, self.seed, self.home / RUNS, self.home / LOCK)
-            append(self.notes, [_note(run.directory, cell)])
+            append(self.notes, [_note(run.directory, cell, seconds=time.monotonic() - began_s)])
             if run.verdict.validity is Validity.VALID:
                 store.trim(run.directory)
             else:
@@ -65,11 +75,21 @@ class MatrixCampaign(Campaign):
         self._say = say
         self._ended = 0
 
-    def run(self, jobs: Sequence[tuple[Cell, int]], *, budget_s: float, no_loss_by_policy: bool) -> None:
-        """Run and note each; none is begun after ``budget_s`` (0: no limit). After Ctrl-C the run is healed and not
-        noted, and ``KeyboardInterrupt`` comes through."""
+    def run(
+        self, jobs: Sequence[tuple[Cell, int]], *, budget_s: float, no_loss_by_policy: bool, inventory: Path | None
+    ) -> None:
+        """Run and note each, on the hosts of the ``inventory`` where they are on hosts; none is begun after
+        ``budget_s`` (0: no limit). After Ctrl-C the run is healed and not noted, and ``KeyboardInterrupt`` comes
+        through."""
         tasks = [
-            CellTask(cell=cell, seed=seed, home=self.directory, notes=self._notes, no_loss_by_policy=no_loss_by_policy)
+            CellTask(
+                cell=cell,
+                seed=seed,
+                home=self.directory,
+                notes=self._notes,
+                no_loss_by_policy=no_loss_by_policy,
+                inventory=inventory if cell.on == SSH else None,
+            )
             for cell, seed in jobs
         ]
         pace = Pace(len(tasks))
@@ -95,8 +115,9 @@ class MatrixCampaign(Campaign):
         )
 
 
-def _note(run: Path, cell: Cell) -> Note:
-    return note_of(run, row=cell.row, column=cell.column, digest=cell.digest, experiment=cell.experiment)
+def _note(run: Path, cell: Cell, seconds: float | None = None) -> Note:
+    words = {"row": cell.row, "column": cell.column, "digest": cell.digest}
+    return note_of(run, **words, experiment=cell.experiment, seconds=seconds)
 
 
 def recorded(run: Path, cells: Sequence[Cell]) -> Note:

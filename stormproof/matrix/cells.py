@@ -18,10 +18,10 @@ from chaos.experiment import reader, source
 from chaos.experiment.model import Experiment
 from chaos.plugins import PluginKind, options_class
 from chaos.plugins import load as load_plugin
+from chaos.recipe import MISSING
 from chaos.verdict import Validity
 from reports.matrix.note import Note, digest_of
-from stormproof.install import offers
-from stormproof.matrix.file import Column, Matrix, Row
+from stormproof.matrix.file import Column, Matrix, Row, fits
 
 EXPERIMENTS = "experiments"
 #: All that one of these says of an experiment is that its system has to be installed first.
@@ -44,6 +44,12 @@ class Cell:
     uninstalled: str = ""
 
     @property
+    def violates(self) -> tuple[str, ...]:
+        """The laws that its runs are made to break."""
+        given = self.document.get("violates") or ()
+        return (given,) if isinstance(given, str) else tuple(given)
+
+    @property
     def digest(self) -> str:
         return digest_of(self.document)
 
@@ -64,7 +70,7 @@ def cells(matrix: Matrix, home: Path) -> list[Cell]:
 
 def chosen(cells: Iterable[Cell], rows: Sequence[str], columns: Sequence[str], most: int | None) -> list[Cell]:
     """Return those of these rows and columns (all, where none is named), each to be run ``most`` times at most."""
-    found = [one for one in cells if (not rows or one.row in rows) and (not columns or one.column in columns)]
+    found = [one for one in cells if (not rows or fits(one.row, rows)) and (not columns or one.column in columns)]
     return [replace(one, runs=min(one.runs, most)) for one in found] if most else found
 
 
@@ -90,14 +96,13 @@ def _mistakes(path: Path, deployment: str) -> list[str]:
     try:
         reader.load(path, deployment=deployment)
     except BadInput as error:
-        return [one for one in error.problems if not _uninstalled([one])]
+        return [one for one in error.problems if not _uninstalled([one], path)]
     return []
 
 
-def _uninstalled(problems: Sequence[str]) -> str:
-    """Return which of these problems is that a system has to be installed; "" when none is."""
-    asked = (recipe.problem for recipe in offers() if recipe.problem)
-    return next((ask for ask in asked if any(ask in one for one in problems)), "")
+def _uninstalled(problems: Sequence[str], file: Path) -> str:
+    """Return which of these problems is that something has to be installed first; "" when none is."""
+    return next((_without_place(one, file) for one in problems if MISSING in one), "")
 
 
 def _cell(matrix: Matrix, row: Row, column: Column, document: Any, home: Path) -> Cell:
@@ -119,7 +124,7 @@ def _cell(matrix: Matrix, row: Row, column: Column, document: Any, home: Path) -
     try:
         return replace(cell, experiment=reader.load(file, deployment=cell.on))
     except BadInput as error:
-        if asked := _uninstalled(error.problems):
+        if asked := _uninstalled(error.problems, file):
             return replace(cell, uninstalled=asked)
         return replace(cell, lacks="; ".join(_without_place(one, file) for one in error.problems))
 
@@ -131,6 +136,8 @@ def _without_place(problem: str, file: Path) -> str:
 
 def with_system(document: Any, column: Column) -> Any:
     """Return the document of an experiment with the system of a column."""
+    if column.system is None:
+        return document
     own = document["system"]
     driver, options = (own, {}) if isinstance(own, str) else next(iter(own.items()))
     ((name, given),) = column.system.items()
@@ -143,6 +150,8 @@ def with_system(document: Any, column: Column) -> Any:
 
 def _foreign(document: Any, column: Column) -> str:
     """Return what the column's system has no option for, by name; "" when it has all."""
+    if column.system is None:
+        return ""
     ((name, _),) = column.system.items()
     given = document["system"][name] if isinstance(document["system"], dict) else {}
     known = {one.name for one in fields(options_class(load_plugin(PluginKind.DRIVER, name)))}

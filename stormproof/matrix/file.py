@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,13 +43,14 @@ class RowsEntry(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column(Form):
-    """One system. ``system`` takes the place of the experiments' own. Where it has the same driver, its options go
-    over those of the experiment; where it has another one, the experiment's options are that driver's, but for those of
-    ``without``. ``rows``: for these alone; none: for all. ``lacks``: rows that make no sense there, each with what the
-    system lacks, in words. ``runs`` comes before that of a row."""
+    """One system. ``system`` takes the place of the experiments' own; None: each is run on its own. Where it has the
+    same driver, its options go over those of the experiment; where it has another one, the experiment's options are
+    that driver's, but for those of ``without``. ``rows``: for these alone, by name or pattern; none: for all.
+    ``lacks``: rows that make no sense there, each with what the system lacks, in words. ``runs`` comes before that of a
+    row."""
 
     name: Annotated[str, AfterValidator(checks.name)]
-    system: Annotated[Any, AfterValidator(_system), WithJsonSchema({"type": ["string", "object"]})]
+    system: Annotated[Any, AfterValidator(_system), WithJsonSchema({"type": ["string", "object"]})] = None
     without: Listed[str] = ()
     rows: Listed[str] = ()
     lacks: Annotated[Mapping[str, str], Strict()] = field(default_factory=dict)
@@ -76,7 +78,8 @@ class File(Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """An experiment: its ``name`` is that of its file. ``runs`` is None where the row says nothing."""
+    """An experiment: its ``name`` is that of its file, with the folder before it in a matrix where two files have the
+    same. ``runs`` is None where the row says nothing."""
 
     name: str
     path: Path
@@ -93,11 +96,21 @@ class Matrix:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
 
+    @property
+    def compares(self) -> bool:
+        """Whether some column has a system of its own; else each shows the experiments as they are."""
+        return any(column.system is not None for column in self.columns)
+
     def runs_of(self, row: Row, column: Column) -> int:
         """Return how often this cell is to be run; 0 for one that isn't in the matrix."""
-        if column.rows and row.name not in column.rows:
+        if column.rows and not fits(row.name, column.rows):
             return 0
         return column.runs or row.runs or self.runs
+
+
+def fits(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether one of these patterns stands for the name of a row."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def load(path: Path) -> Matrix:
@@ -107,7 +120,8 @@ def load(path: Path) -> Matrix:
     rows = _rows(path, file, problems)
     names = [row.name for row in rows]
     for column in file.columns:
-        unknown = [name for name in (*column.rows, *column.lacks) if name not in names]
+        unknown = [name for name in column.lacks if name not in names]
+        unknown += [pattern for pattern in column.rows if not any(fits(name, [pattern]) for name in names)]
         problems += [f"{path}: column {column.name}: no row is called {name!r}; {nearest(name, names)}"
                      for name in unknown]  # fmt: skip
     if problems:
@@ -117,15 +131,20 @@ def load(path: Path) -> Matrix:
 
 def _rows(path: Path, file: File, problems: list[str]) -> tuple[Row, ...]:
     """Return the rows in the order of the file. An experiment that an earlier entry has is no row once more."""
-    found: dict[str, Row] = {}
+    found: dict[Path, int | None] = {}
     for entry in file.rows:
         left_out = {one for pattern in entry.without for one in _fitting(path, pattern, problems)}
         named = [one for pattern in entry.experiments for one in _fitting(path, pattern, problems)]
         for one in (one for one in named if one not in left_out):
-            known = found.setdefault(one.stem, Row(name=one.stem, path=one, runs=entry.runs))
-            if known.path != one:
-                problems.append(f"{path}: two experiments are called {one.stem}: {known.path} and {one}")
-    return tuple(found.values())
+            found.setdefault(one, entry.runs)
+    is_alone = len({one.stem for one in found}) == len(found)
+    rows: dict[str, Row] = {}
+    for one, runs in found.items():
+        name = one.stem if is_alone else f"{one.resolve().parent.name}/{one.stem}"
+        known = rows.setdefault(name, Row(name=name, path=one, runs=runs))
+        if known.path != one:
+            problems.append(f"{path}: two experiments are called {name}: {known.path} and {one}")
+    return tuple(rows.values())
 
 
 def _fitting(path: Path, pattern: str, problems: list[str]) -> list[Path]:

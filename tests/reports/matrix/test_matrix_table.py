@@ -55,6 +55,47 @@ def test_a_table_in_markdown(little: Table) -> None:
     assert faults[2] == "| kill master | 2.0 / 4.0 (3) |  |"
 
 
+def test_what_an_experiment_is_made_to_break_is_expected_and_nothing_else() -> None:
+    words = {"row": "weak", "on": "sim", "wanted": 3, "digest": "d"}
+    lost = {"durability": "INVALID", "order": "INVALID"}
+    notes = [
+        note(
+            row="weak", column="whole", verdict="INVALID", laws={**lost, "order": "VALID"}, cause="the cut", seconds=9.0
+        ),
+        note(row="weak", column="whole", seed=1, verdict="INVALID", laws=lost, anomalies={"lost": 2}, system="k 3.9"),
+        note(row="weak", column="vain"),
+        note(row="weak", column="vain", seed=1, verdict="UNKNOWN", laws={}, why=("it stood still",)),
+        note(row="weak", column="safe", by_policy=2, line="VALID; 2 lost", cause="", seconds=3.0),
+    ]
+    whole, vain, refused, safe, idle = (
+        Place(**words, column=column, lacks=lacks, violates=violates)
+        for column, lacks, violates in (
+            ("whole", "", ("durability",)),
+            ("vain", "", ("durability",)),
+            ("refused", "no links", ()),
+            ("safe", "", ()),
+            ("idle", "", ()),
+        )
+    )
+    assert whole.is_expected(notes[0]) and not whole.is_expected(notes[1]) and not safe.is_expected(notes[0])
+    made = table("it", [whole, vain, refused, safe, idle], notes, compares=False)
+    assert [line.in_vain for line in made.lines] == [False, True, False, False, False]
+    head, _, *rows = markdown(made).splitlines()
+    assert (
+        head == "| experiment | on | system | VALID | INVALID | UNKNOWN | s a run, p50 / max | what came out, and why |"
+    )
+    assert rows[0].startswith(
+        "| `weak` | whole | k 3.9 | 0 | 2 | 0 | 9.0 / 9.0 | NOT AS EXPECTED: 1 of 2 broke order<br>"
+    )
+    assert "broke durability in 2/2, order in 1/2; most in a run: lost 2<br>seed 0: the cut |" in rows[0]
+    assert rows[1].endswith("| 1 of 2 decided nothing; none broke durability<br>seed 1: it stood still |".replace(
+        "| 1", "| NOT AS EXPECTED: 1"
+    ))  # fmt: skip
+    assert rows[2] == "| `weak` | refused | – | n/a | n/a | n/a | – | no links |"
+    assert rows[3].endswith("| 1 | 0 | 0 | 3.0 / 3.0 | 2 lost by policy in 1 of 1 runs; seed 0: VALID; 2 lost |")
+    assert rows[4] == "| `weak` | idle | – | – | – | – | – | not run yet |"
+
+
 def test_a_table_stands_between_its_marks() -> None:
     assert between_marks(f"a\n{BEGIN}old\n{END}b\n", "new\n", "it") == f"a\n{BEGIN}\nnew\n\n{END}b\n"
     with pytest.raises(BadInput, match=r"page\.md must hold the lines"):
@@ -92,7 +133,7 @@ def test_notes_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_the_table_of_rocketmq_is_made_from_its_notes(tmp_path: Path) -> None:
     """Whatever of RocketMQ is installed here."""
     matrix = load(ROOT / "benchmarks" / "rocketmq_matrix.yaml")
-    made, _ = made_of(matrix, cells(matrix, tmp_path), ROOT / "benchmarks" / "rocketmq_runs.jsonl")
+    made = made_of(matrix, cells(matrix, tmp_path), ROOT / "benchmarks" / "rocketmq_runs.jsonl")
     page = ROOT / "benchmarks" / "results" / "rocketmq.md"
     shown = {what: f"rocketmq/{name}" for what, name in pictures.write(tmp_path, made).items()}
     assert between_marks(page.read_text("utf-8"), markdown(made, shown), str(page)) == page.read_text("utf-8")

@@ -13,7 +13,7 @@ from chaos.errors import BadInput, DeploymentError
 from chaos.history import directory
 from reports.matrix.as_markdown import BEGIN, END
 from reports.matrix.note import read
-from stormproof import scenario_run
+from stormproof import doctor, scenario_run
 from stormproof.commands.matrix import matrix
 from stormproof.matrix import campaign
 from tests.stormproof.small_runs import EXPERIMENT
@@ -130,3 +130,19 @@ def test_broken_notes_are_one_sentence(folder: Path) -> None:
     Path("own.jsonl").write_text('{"row": "small"}\n')
     with pytest.raises(BadInput, match=r"own\.jsonl:1: this is not a note of a run"):
         command("--table", "--notes", "own.jsonl")
+
+
+def test_a_deployment_that_this_machine_lacks_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "lacking", lambda on: "" if on == "sim" else "no engine")
+    Path("matrix.yaml").write_text(MATRIX.replace("{name: etcd, system: etcd}", "{name: inside, on: docker}"))
+    done = command("--runs", "1")
+    assert done.exit_code == 3 and "error: --on docker: no engine (runs left: 1)" in done.stderr
+    assert [one.column for one in read(Path("runs/matrix-little/notes.jsonl"))] == ["one"]
+
+
+def test_what_an_experiment_is_made_to_break_ends_with_0(folder: Path) -> None:
+    text = EXPERIMENT.replace("duration: 4s", "duration: 4s\nmin_acked: 1000000")
+    Path("small.yaml").write_text(text)
+    assert command("--runs", "1", "--column", "one").exit_code == 2
+    Path("small.yaml").write_text(EXPERIMENT + "violates: [durability]\n")
+    assert command("--runs", "1", "--column", "one").exit_code == 1, "no run broke it"

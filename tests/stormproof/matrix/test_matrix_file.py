@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chaos.errors import BadInput
-from stormproof.matrix.cells import cells, jobs, with_system
+from stormproof.matrix.cells import cells, chosen, jobs, with_system
 from stormproof.matrix.file import Column, load
 from tests.reports.matrix.notes import note
 from tests.stormproof.small_runs import EXPERIMENT
@@ -67,12 +68,26 @@ def test_a_mistake_is_one_clear_sentence(folder: Path, old: str, new: str, told:
     assert [one for one in caught.value.problems if told in one] and len(caught.value.problems) <= 2
 
 
-def test_two_experiments_of_one_name_are_refused(folder: Path) -> None:
-    (folder / "more").mkdir()
-    (folder / "more" / "small.yaml").write_text(EXPERIMENT)
-    (folder / "matrix.yaml").write_text(MATRIX.replace('"*.yaml"', '"**/small.yaml"'))
-    with pytest.raises(BadInput, match="two experiments are called small"):
+def test_files_of_one_name_are_told_apart_by_their_folders(folder: Path) -> None:
+    for place in ("more", "yet/more"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "small.yaml").write_text(EXPERIMENT)
+    text = MATRIX.replace('"*.yaml"', '"more/*.yaml"').replace("rows: [small]", 'rows: ["*/small"]')
+    (folder / "matrix.yaml").write_text(text)
+    assert [row.name for row in load(folder / "matrix.yaml").rows] == [f"{folder.name}/small", "more/small"]
+    (folder / "matrix.yaml").write_text(text.replace('"more/*.yaml"', '"**/small.yaml"'))
+    with pytest.raises(BadInput, match="two experiments are called more/small"):
         load(folder / "matrix.yaml")
+
+
+def test_a_column_without_a_system_runs_experiments_as_they_are(folder: Path) -> None:
+    (folder / "small.yaml").write_text(EXPERIMENT + "violates: [durability]\n")
+    (folder / "matrix.yaml").write_text(MATRIX[: MATRIX.index("  - {name: as")] + "  - {name: here, on: process}\n")
+    matrix = load(folder / "matrix.yaml")
+    small, other = cells(matrix, folder / "home")
+    assert not matrix.compares and (small.file, small.on) == (folder / "small.yaml", "process")
+    assert (small.violates, other.violates) == (("durability",), ()) and small.digest == other.digest
+    assert [cell.row for cell in chosen([small, other], ["s*"], [], None)] == ["small"]
 
 
 def test_an_experiment_that_is_wrong_by_itself_is_no_lack_of_a_system(folder: Path) -> None:
@@ -135,3 +150,14 @@ def test_a_column_says_itself_what_its_system_lacks_for_a_row(folder: Path) -> N
     found = {(one.row, one.column): one for one in cells(load(folder / "matrix.yaml"), folder / "home")}
     assert found["small", "as-it-is"].lacks == "has no such file" and found["small", "as-it-is"].experiment is None
     assert not found["other", "as-it-is"].lacks and not found["small", "two"].lacks
+
+
+def test_what_must_be_installed_first_is_no_lack_of_a_system(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the experiment's own system, nor another version of it that a fault goes to."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "nowhere"))
+    upgrade = Path(__file__).parents[3] / "examples" / "systems" / "etcd" / "upgrade.yaml"
+    (folder / "small.yaml").write_text(upgrade.read_text("utf-8"))
+    (folder / "matrix.yaml").write_text("rows: [{experiments: [small.yaml]}]\ncolumns: [{name: here, on: process}]\n")
+    matrix = replace(load(folder / "matrix.yaml"), on="process")
+    with pytest.raises(BadInput, match=r"^etcd 3\.5\.17 is not installed here: `stormproof install etcd@3\.5\.17`"):
+        jobs(cells(matrix, folder / "home"), [])
