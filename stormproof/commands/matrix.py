@@ -158,18 +158,18 @@ def _check_names(file: Path, matrix: Matrix, rows: Sequence[str], columns: Seque
 
 def _run(left: Sequence[tuple[Cell, int]], home: Path, notes: Path, **how: Any) -> list[str]:
     """Run what is left, ``how`` as :meth:`MatrixCampaign.run` takes it; returns a sentence for each run that could not
-    be carried out, and for each deployment that this machine can't have."""
+    be carried out, and for each system and deployment that this machine lacks."""
     from stormproof.doctor import lacking
     from stormproof.matrix.campaign import MatrixCampaign
 
-    lacks = {on: lacking(on) for on in sorted({cell.on for cell, _ in left})}
-    for deployment in (on for on in lacks if not lacks[on]):
+    absent = {on: lacking(on) for on in sorted({cell.on for cell, _ in left})}
+    lacks = [cell.uninstalled or (absent[cell.on] and f"--on {cell.on}: {absent[cell.on]}") for cell, _ in left]
+    for deployment in (on for on in absent if not absent[on]):
         say_unmarked(deployment)
     campaign = MatrixCampaign(home, notes, _say)
-    able = [one for one in left if not lacks[one[0].on]]
+    able = [one for one, lack in zip(left, lacks, strict=True) if not lack]
     is_whole = is_carried_out(campaign, partial(campaign.run, able, **how), "go on with the same command")
-    counts = Counter(cell.on for cell, _ in left)
-    problems = [f"--on {on}: {problem} (runs left: {counts[on]})" for on, problem in lacks.items() if problem]
+    problems = [f"{lack} (runs left: {count})" for lack, count in Counter(filter(None, lacks)).items()]
     for problem in problems:
         _say(f"error: {problem}")
     return [*campaign.errors.values(), *problems, *([] if is_whole else ["interrupted"])]

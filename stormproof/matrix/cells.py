@@ -31,7 +31,7 @@ HEADER = "# {original} with the system of column {column} of a matrix; made agai
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """``file``: what is run, and ``document``: what it says. ``experiment`` is None where it can't be run: ``lacks``
-    says what its system lacks, or ``uninstalled`` which system has to be installed first."""
+    says what its system lacks, or ``uninstalled`` what has to be installed first."""
 
     row: str
     column: str
@@ -75,20 +75,17 @@ def chosen(cells: Iterable[Cell], rows: Sequence[str], columns: Sequence[str], m
 
 
 def jobs(cells: Iterable[Cell], notes: Sequence[Note], *, again: bool = False) -> list[tuple[Cell, int]]:
-    """Return what is left to run: cells with their seeds, the first seed of all cells first. ``again``: also those that
-    were UNKNOWN. Raises :class:`BadInput` where a system is not installed."""
+    """Return what is left to run, also where something has to be installed first: cells with their seeds, the first
+    seed of all cells first. ``again``: also those that were UNKNOWN."""
     decided = [note for note in notes if not again or note.verdict != Validity.UNKNOWN]
     known = {(note.row, note.column, note.on, note.digest, note.seed) for note in decided}
     able = [cell for cell in cells if not cell.lacks]
-    left = [
+    return [
         (cell, seed)
         for seed in range(max((cell.runs for cell in able), default=0))
         for cell in able
         if seed < cell.runs and (cell.row, cell.column, cell.on, cell.digest, seed) not in known
     ]
-    if missing := dict.fromkeys(cell.uninstalled for cell, _ in left if cell.uninstalled):
-        raise BadInput(*missing)
-    return left
 
 
 def _mistakes(path: Path, deployment: str) -> list[str]:

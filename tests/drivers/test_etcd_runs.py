@@ -19,7 +19,7 @@ from stormproof.shipped import experiments
 from tests.chaos.deployments.ssh_hosts import Hosts
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [path for name, path in experiments().items() if name.startswith("etcd/")]
+EXAMPLES = [path for name, path in experiments(ROOT).items() if name.startswith("etcd/")]
 SHORT = """\
 name: etcd-short
 system:

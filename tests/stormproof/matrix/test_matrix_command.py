@@ -140,6 +140,18 @@ def test_a_deployment_that_this_machine_lacks_is_one_sentence(folder: Path, monk
     assert [one.column for one in read(Path("runs/matrix-little/notes.jsonl"))] == ["one"]
 
 
+def test_a_system_that_is_not_installed_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "nowhere"))
+    crashes = Path(__file__).parents[3] / "examples" / "systems" / "etcd" / "crashes.yaml"
+    Path("matrix.yaml").write_text(
+        "on: process\nruns: 2\nrows: [{experiments: [etcd.yaml]}]\ncolumns: [{name: here, on: process}]\n"
+    )
+    Path("etcd.yaml").write_text(crashes.read_text("utf-8"))
+    done = command()
+    assert done.exit_code == 3 and "error: etcd 3.5.17 is not installed here: `stormproof install" in done.stderr
+    assert "(runs left: 2)" in done.stderr
+
+
 def test_what_an_experiment_is_made_to_break_ends_with_0(folder: Path) -> None:
     text = EXPERIMENT.replace("duration: 4s", "duration: 4s\nmin_acked: 1000000")
     Path("small.yaml").write_text(text)
