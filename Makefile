@@ -125,7 +125,7 @@ systems: setup
 # Needs uv (pip install uv); the result needs only pip.
 lock:
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
-		--extra dev --extra kafka --output-file requirements.lock pyproject.toml
+		--all-extras --output-file requirements.lock pyproject.toml
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
 		--group docs --output-file docs/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
+import re
 import shutil
 import socket
 import sys
@@ -21,7 +22,11 @@ from chaos.experiment.inventory import KNOWN_HOSTS, Host, Inventory
 from chaos.judging.class_archive import find_java
 from chaos.plugins import PluginKind
 from checkers.linearizable import find_javac, jar_problem, jar_version
+from stormproof.release.lock import DEVELOPMENT
 
+#: What is installed, and how it says that an extra needs a package.
+PROJECT = "stormproof"
+_NEED = re.compile(r"(?P<name>[\w.-]+).*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
 LEAST_FREE_BYTES = 2 * 2**30
 LEAST_MEMORY_BYTES = 2 * 2**30
 
@@ -40,10 +45,8 @@ class Finding:
 
 def examine(out: Path, hosts: Inventory = ()) -> Iterator[Finding]:
     """Look at everything that some command needs; ``out`` is the folder of the runs. Each of the hosts is tried."""
-    yield from (
-        check()
-        for check in (_python, _packages, _java, _checker, _cores, _memory, _loopback, _signals, _state, _docker)
-    )
+    yield from (_python(), _packages(), *_extras(), _java())
+    yield from (check() for check in (_checker, _cores, _memory, _loopback, _signals, _state, _docker))
     yield from _deployments()
     yield from _hosts(hosts) if hosts else (_ssh(),)
     yield _disk(out)
@@ -56,13 +59,38 @@ def _python() -> Finding:
 
 def _packages() -> Finding:
     versions, missing = [], []
-    for name in ("numpy", "pyarrow", "pyspark", "py4j", "pydantic", "ruamel.yaml", "junitparser", "jinja2"):
+    for name in ("numpy", "pyarrow", "scipy", "pyspark", "py4j", "pydantic", "ruamel.yaml", "junitparser", "jinja2"):
         try:
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
     found = f"missing: {', '.join(missing)}" if missing else ", ".join(versions)
     return Finding(what="Packages", ok=not missing, found=found, mend="install stormproof again (`make setup`)")
+
+
+def _extras() -> Iterator[Finding]:
+    """Yield what is there of each extra, which brings what only some drivers and loads need."""
+    for extra, names in extras().items():
+        try:
+            found = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+            yield Finding(what=f"Extra {extra}", ok=True, found=found, optional=True)
+        except metadata.PackageNotFoundError as error:
+            fix = f"pip install 'stormproof[{extra}]'"
+            yield Finding(what=f"Extra {extra}", ok=False, found=f"without {error.name}", mend=fix, optional=True)
+
+
+def extras() -> dict[str, list[str]]:
+    """Return the packages that each extra for users asks for, as the installed Stormproof says; empty where it is not
+    installed."""
+    try:
+        needs = metadata.requires(PROJECT) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found: dict[str, list[str]] = {}
+    for need in needs:
+        if (marked := _NEED.match(need)) and marked["extra"] != DEVELOPMENT:
+            found.setdefault(marked["extra"], []).append(marked["name"])
+    return found
 
 
 def _java() -> Finding:

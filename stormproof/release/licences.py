@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stormproof.release.sbom import EXTRA
+
 #: Of packages for another platform: what their pages on PyPI say.
 ELSEWHERE = {"colorama": "BSD License", "pywin32": "Python Software Foundation License"}
 
@@ -19,8 +21,8 @@ INTRODUCTION = """\
 # Licences
 
 Stormproof is under the Apache License 2.0. This is what it depends on, as `requirements.lock` has it, with the licence
-that each package names in its own metadata. "Use" means that an installed Stormproof needs the package, "development"
-that only its tests and checks do.
+that each package names in its own metadata. "Use" means that an installed Stormproof needs the package, an extra that
+only `pip install 'stormproof[EXTRA]'` brings it, "development" that only tests and checks need it.
 
 | package | licence | needed for |
 |---|---|---|
@@ -38,7 +40,11 @@ Besides the packages of Python:
 """
 
 
-NEEDED_FOR = {"required": "use", "excluded": "development"}
+def needed_for(component: Mapping[str, Any]) -> str:
+    """Return what a package is needed for."""
+    if component["scope"] == "optional":
+        return next(f"extra `{it['value']}`" for it in component["properties"] if it["name"] == EXTRA)
+    return {"required": "use", "excluded": "development"}[component["scope"]]
 
 
 def page(bill: Mapping[str, Any]) -> str:
@@ -46,10 +52,7 @@ def page(bill: Mapping[str, Any]) -> str:
     named: dict[str, list[Mapping[str, Any]]] = {}
     for it in bill["components"]:  # once for each version
         named.setdefault(it["name"], []).append(it)
-    rows = [
-        f"| {name} | {licence(name, versions)} | {NEEDED_FOR[versions[0]['scope']]} |"
-        for name, versions in named.items()
-    ]
+    rows = [f"| {name} | {licence(name, versions)} | {needed_for(versions[0])} |" for name, versions in named.items()]
     return INTRODUCTION + "\n".join(rows) + "\n" + BESIDE
 
 

@@ -58,15 +58,35 @@ def read_lock(text: str) -> list[Locked]:
     ]
 
 
+#: The extra that is not for users.
+DEVELOPMENT = "dev"
+
+
 def direct_needs(project: Mapping[str, Any]) -> set[str]:
     """Return the packages that the table ``project`` of a ``pyproject.toml`` names as dependencies."""
-    return {canonical(re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0]) for need in project["dependencies"]}
+    return set(map(_name, project["dependencies"]))
 
 
 def runtime_needs(lock: Sequence[Locked], project: Mapping[str, Any]) -> set[str]:
-    """Return the packages that an installed Stormproof needs; the lock's others are for its development."""
-    found: set[str] = set()
-    more = direct_needs(project)
+    """Return the packages that an installed Stormproof needs; the lock's others are for extras or development."""
+    return _with_needs(lock, direct_needs(project))
+
+
+def extra_needs(lock: Sequence[Locked], project: Mapping[str, Any]) -> dict[str, str]:
+    """Return the extra for which a package is installed besides, by package; the first of several."""
+    found: dict[str, str] = {}
+    for extra, needs in project["optional-dependencies"].items():
+        if extra != DEVELOPMENT:
+            found = {**dict.fromkeys(_with_needs(lock, set(map(_name, needs))), extra), **found}
+    return {name: extra for name, extra in found.items() if name not in runtime_needs(lock, project)}
+
+
+def _name(need: str) -> str:
+    return canonical(re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0])
+
+
+def _with_needs(lock: Sequence[Locked], direct: set[str]) -> set[str]:
+    found, more = set[str](), direct
     while more:
         found |= more
         more = {it.name for it in lock if found & set(it.needed_by)} - found

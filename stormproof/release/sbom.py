@@ -19,7 +19,10 @@ from typing import Any
 
 from chaos.errors import BadInput
 from chaos.version import VERSION
-from stormproof.release.lock import Locked, canonical, direct_needs, read_lock, runtime_needs
+from stormproof.release.lock import Locked, canonical, direct_needs, extra_needs, read_lock, runtime_needs
+
+#: What the lock says of a package that CycloneDX has no field for: where it is needed, and for which extra.
+MARKER, EXTRA = "stormproof:marker", "stormproof:extra"
 
 
 def join(
@@ -28,22 +31,26 @@ def join(
     """Return the bill of materials.
 
     ``listed`` and ``installed`` are what ``cyclonedx-py`` reads from the lock and from an environment, ``project`` is
-    the table of that name of ``pyproject.toml``. What only development needs has the scope ``excluded``; a package that
-    the environment doesn't have in this version has no licence. Raises :class:`BadInput` unless ``listed`` has the
-    packages of the lock, each with its version and all its hashes.
+    the table of that name of ``pyproject.toml``. What only an extra needs has the scope ``optional``, and names it;
+    what only development needs is ``excluded``. A package that the environment doesn't have in this version has no
+    licence. Raises :class:`BadInput` unless ``listed`` has the packages of the lock, each with its version and all its
+    hashes.
     """
     files = {purl_of(it): it for it in listed["components"]}
     if {it.purl: {digits for _, digits in it.hashes} for it in lock} != {it: hashes_of(files[it]) for it in files}:
         raise BadInput("cyclonedx-py read other packages or hashes from the lock than are in it")
     packages = {purl_of(it): it for it in installed["components"]}
-    needed, direct = runtime_needs(lock, project), direct_needs(project)
+    direct, extras = direct_needs(project), extra_needs(lock, project)
+    scopes = {**dict.fromkeys(extras, "optional"), **dict.fromkeys(runtime_needs(lock, project), "required")}
     product = listed["metadata"]["component"]
     product["version"] = VERSION
     product["purl"] = product["bom-ref"] = purl_of(product)
     for one in lock:
         component = files[one.purl]
-        component |= {"bom-ref": one.purl, "scope": "required" if one.name in needed else "excluded"}
-        component |= {"properties": [{"name": "stormproof:marker", "value": one.marker}]} if one.marker else {}
+        component |= {"bom-ref": one.purl, "scope": scopes.get(one.name, "excluded")}
+        said = {MARKER: one.marker, EXTRA: extras.get(one.name, "")}
+        if properties := [{"name": name, "value": value} for name, value in said.items() if value]:
+            component["properties"] = properties
         del component["description"]  # the entry of the lock, hashes and all
         for key in ("description", "licenses"):
             if value := packages.get(one.purl, {}).get(key):

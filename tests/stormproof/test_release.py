@@ -18,7 +18,7 @@ from chaos.version import VERSION
 from stormproof.cli import stormproof
 from stormproof.outcome import MEANINGS, ExitCode
 from stormproof.release import licences, manual
-from stormproof.release.lock import read_lock, runtime_needs
+from stormproof.release.lock import extra_needs, read_lock, runtime_needs
 from stormproof.release.sbom import join
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +88,9 @@ def test_the_bill_separates_what_is_installed_from_what_is_for_development(made:
     scopes = {it["name"]: it["scope"] for it in made["components"]}
     assert {scopes[name] for name in ("click", "pyspark", "numpy", "urllib3", "pydantic-core")} == {"required"}
     assert {scopes[name] for name in ("mypy", "ruff", "pytest-xdist", "execnet", "click-man")} == {"excluded"}
+    assert {scopes[name] for name in ("kio", "crc32c")} == {"optional"}
+    assert {extra_needs(ENTRIES, PROJECT)[name] for name in ("kio", "crc32c")} == {"kafka"}
+    assert not {"mypy", "numpy", "typing-extensions"} & set(extra_needs(ENTRIES, PROJECT))
 
 
 def test_the_bill_says_who_needs_whom_and_under_which_licence(made: dict[str, Any]) -> None:
@@ -139,10 +142,13 @@ def test_what_the_tool_read_must_be_what_is_in_the_lock() -> None:
 
 def test_the_page_of_licences_is_that_of_the_lock(made: dict[str, Any]) -> None:
     written = re.findall(
-        r"^\| (\S+) \| (.+) \| (use|development) \|$", (ROOT / "docs/licences.md").read_text("utf-8"), re.M
+        r"^\| (\S+) \| (.+) \| (use|development|extra `[\w-]+`) \|$",
+        (ROOT / "docs/licences.md").read_text("utf-8"),
+        re.M,
     )
-    needed = runtime_needs(ENTRIES, PROJECT)
-    wanted = dict.fromkeys((it.name, "use" if it.name in needed else "development") for it in ENTRIES)
+    purposes = {name: f"extra `{extra}`" for name, extra in extra_needs(ENTRIES, PROJECT).items()}
+    purposes |= dict.fromkeys(runtime_needs(ENTRIES, PROJECT), "use")
+    wanted = dict.fromkeys((it.name, purposes.get(it.name, "development")) for it in ENTRIES)
     assert [(name, purpose) for name, _, purpose in written] == list(wanted), (
         f"{licences.__name__} says how to write it"
     )
