@@ -45,6 +45,7 @@ from chaos.driver import (
     CanFrame,
     CanReadThroughNodes,
     CanRemoveBrokers,
+    CanSetUp,
     CanSwitch,
     CanTransferLeader,
     CanUpgrade,
@@ -159,6 +160,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Exposure",  # how long a system exposes what it acknowledged, and what readers are given
     "DeclaresExposure",  # the power to say so
     "DeclaresGaps",  # the power to say that offsets need not follow one another
+    "CanSetUp",  # something is made once in the system before clients come
     "Evidence",  # what a driver can report of a run besides operations
     "Profile",  # which promises the system is set up to keep
     "ClusterSpec",  # the system's servers, in the order of their start

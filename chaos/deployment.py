@@ -171,9 +171,10 @@ class CanRuleLinks(Protocol):
 class CanRuleRequests(Protocol):
     """Its rules on links can be such on requests (:mod:`chaos.effects.requests`): it reads what clients ask."""
 
-    def read_requests(self, framing: Framing) -> None:
-        """Say, before ``start``, how what clients ask is read. Without that, rules on requests hit nothing. ``start``
-        then raises whatever the reader does when it is called."""
+    def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        """Say, before ``start``, how what clients ask is read; ``start`` then raises whatever the reader does when it
+        is called. ``ruled``: rules on requests will be put up, which hit nothing otherwise. Without that, only clients
+        that come by an endpoint are read, for the addresses in their answers."""
 
 
 @runtime_checkable
@@ -230,6 +231,9 @@ class CanLoseUnsynced(Protocol):
 @runtime_checkable
 class ExpectsPowerCuts(Protocol):
     """One whose nodes that are programs of others must get another disk when they are to lose unsynced bytes."""
+
+    async def sync_disks(self) -> None:
+        """Have all that these programs have written so far be on their disks."""
 
     def expect_power_cuts(self) -> None:
         """Say, before ``start``, that nodes will lose what they have not synced. ``start`` then raises

@@ -373,6 +373,17 @@ def evidence_of(driver: Driver) -> frozenset[Evidence]:
 
 
 @runtime_checkable
+class CanSetUp(Protocol):
+    """Optional power of a driver: something must be made once in its system before clients come, such as topics."""
+
+    async def set_up(self, network: Network) -> bool:
+        """Make it, and return whether all of it is there, on each replica that is to hold it. Asked again and again
+        from when all nodes have begun until it is, within the same bound as ``view``, and never after that; so what is
+        there already stays as it is. What nodes had not synced by then is synced for them where faults cut power.
+        Never raises."""
+
+
+@runtime_checkable
 class DeclaresExposure(Protocol):
     """Optional power of a driver whose system may be set up for less than a strict profile: it says how long what was
     acknowledged is in danger, and what readers are given."""

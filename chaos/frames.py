@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from chaos.addresses import CanReaddress, Reached
 from chaos.node import Codec, Malformed, Message
 
 #: What an error answer says that no node has made.
@@ -46,6 +47,16 @@ class Frames(Protocol):
     def refusal(self, request: Frame) -> bytes:
         """Make the answer that the system itself gives to this request, in place of doing what it asks: an error after
         which surely nothing has happened. Nothing where this kind of request has none."""
+
+
+@runtime_checkable
+class Readdresses(Frames, Protocol):
+    """Frames of a system whose answers name nodes by address. A client library dials what it is told, so that it would
+    leave the proxies, on which rules on links hold, or reach nobody at all."""
+
+    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
+        """Return the data of the answer to this request, with each address in it replaced by the one at which the
+        client reaches that node. Raises ``ValueError`` for an answer that can't be read; it goes through untouched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +102,14 @@ class CodecFrames:
 
     def refusal(self, request: Frame) -> bytes:
         return self._codec.encode(self._message(request.data).refused(self.error))
+
+    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
+        """See :class:`Readdresses`; for codecs of such a system (:class:`chaos.addresses.CanReaddress`)."""
+        if not isinstance(self._codec, CanReaddress):
+            return answer.data
+        asked, answered = self._message(request.data), self._message(answer.data)
+        changed = self._codec.readdress(asked.kind, answered, reached)
+        return answer.data if changed is answered else self._codec.encode(changed)
 
     def _split(self, buffer: bytearray) -> list[bytes]:
         found, begin = [], 0

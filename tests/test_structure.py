@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 #: Inside ``chaos``: what a folder may import of its siblings. A module at the top of ``chaos`` counts by its name.
 CORE = (
     *(
+        "chaos.addresses",
         "chaos.draws",
         "chaos.errors",
         "chaos.events",
@@ -90,7 +91,14 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.experiment": (*CONTRACTS,),
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),
-    "chaos.shell": ("chaos.node", "chaos.program", "chaos.events", "chaos.effects", "chaos.history.trace_lines"),
+    "chaos.shell": (
+        "chaos.addresses",
+        "chaos.node",
+        "chaos.program",
+        "chaos.events",
+        "chaos.effects",
+        "chaos.history.trace_lines",
+    ),
     "chaos.machines": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell"),
     "chaos.deployments": (*CONTRACTS, "chaos.experiment", "chaos.history", "chaos.shell", "chaos.machines"),
     "chaos.testing": ("chaos",),
@@ -99,6 +107,7 @@ INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
 FRONT_DOORS: dict[str, tuple[str, ...]] = {"checkers.linearizable": ("benchmarks.linearizable",)}
 #: These see nothing but the standard library, so that a bare host needs only the wheel.
 STANDARD_LIBRARY_ONLY = (
+    "chaos.addresses",
     "chaos.node",
     "chaos.plain",
     "chaos.program",

@@ -13,6 +13,7 @@ from math import inf
 from random import Random
 from typing import Protocol
 
+from chaos.addresses import Reached
 from chaos.effects.requests import (
     DelayAnswers,
     LoseAnswers,
@@ -22,7 +23,7 @@ from chaos.effects.requests import (
     SwallowRequests,
     struck,
 )
-from chaos.frames import Frame, Frames
+from chaos.frames import Frame, Frames, Readdresses
 
 #: So many requests may wait for an answer; of more, the oldest are taken for such as get none.
 MOST_WAITING = 100_000
@@ -61,11 +62,14 @@ class _Turn:
 class Conversation:
     """One connection. Once something comes that makes no frame, all goes through untouched (``_blind``). In a protocol
     whose answers come in order, it may be ``_deaf``: nothing of what the client says arrives any more; or ``_mute``:
-    nothing of what the node says. ``_held``: answers that are late, each with when it is due and whose rule that is."""
+    nothing of what the node says. ``_held``: answers that are late, each with when it is due and whose rule that is.
+    ``reached``: at which addresses the client reaches nodes, if these are others than nodes name in answers."""
 
-    def __init__(self, frames: Frames, ends: Ends) -> None:
+    def __init__(self, frames: Frames, ends: Ends, reached: Reached | None = None) -> None:
         self._frames = frames
         self._ends = ends
+        self._readdress = frames.readdress if isinstance(frames, Readdresses) and reached is not None else None
+        self._reached = reached
         self._asking, self._answering = bytearray(), bytearray()
         self._numbered: dict[Hashable, Frame] = {}
         self._turns: deque[_Turn] = deque()
@@ -97,7 +101,7 @@ class Conversation:
             self._ends.hit(found[0])
             self._refuse(frame, answer)
             return
-        if frame.paired and frame.kind and frame.number is not None:
+        if frame.paired and frame.number is not None:
             self._numbered[frame.number] = frame
             if len(self._numbered) > MOST_WAITING:
                 del self._numbered[next(iter(self._numbered))]
@@ -141,21 +145,31 @@ class Conversation:
 
     def _answer(self, frame: Frame) -> None:
         request, in_order = self._request_of(frame), frame.number is None
+        data = frame.data if request is None else self._readdressed(request, frame)
         found = self._struck(request, LoseAnswers, DelayAnswers) if request is not None and not self._mute else None
         if found is None:
             if not self._mute:
-                self._deliver(frame.data, in_order=in_order)
+                self._deliver(data, in_order=in_order)
         else:
             rule_id, action = found
             self._ends.hit(rule_id)
             if isinstance(action, DelayAnswers):
-                self._deliver(frame.data, in_order=in_order, late_s=action.delay_ns / 1e9)
+                self._deliver(data, in_order=in_order, late_s=action.delay_ns / 1e9)
             elif isinstance(action, LoseAnswers) and action.breaks:
                 self._ends.abort()
                 return
             else:
                 self._mute = in_order
         self._give_ours()
+
+    def _readdressed(self, request: Frame, answer: Frame) -> bytes:
+        """Return what the client is given of an answer."""
+        if self._readdress is None or self._reached is None:
+            return answer.data
+        try:
+            return self._readdress(request, answer, self._reached)
+        except ValueError:
+            return answer.data
 
     def _request_of(self, frame: Frame) -> Frame | None:
         """Return what this answers; None for what a node says unasked, and for an answer to nothing known."""

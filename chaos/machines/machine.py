@@ -177,7 +177,7 @@ class Seat:
     ``proxy_port``, and nothing else is set. ``hint``: what to look at when a node there runs and can't be reached.
 
     Of a node that is a program of others: other nodes get its ``ip`` and ``ports``, the numbers of its ports by name,
-    and ``reached`` is where the harness finds each."""
+    and ``reached`` is where the harness finds each; ``names`` are host names that it has besides."""
 
     machine: Machine
     address: Address | None = None
@@ -190,6 +190,15 @@ class Seat:
     ip: str = ""
     ports: Mapping[str, int] = field(default_factory=dict)
     reached: Mapping[str, Address] = field(default_factory=dict)
+    names: Sequence[str] = ()
+
+    def known_as(self, node: str) -> Mapping[str, str]:
+        """Return the addresses by which nodes may name this one, each with the name of its port. Nodes of packages know
+        each other by their names alone."""
+        hosts = [host for host in (node, self.ip, *self.names) if host]
+        ports = {f"{host}:{number}": port for host in hosts for port, number in self.ports.items()}
+        reached = {f"{host}:{number}": port for port, (host, number) in self.reached.items()}
+        return {node: "", **reached, **ports}
 
 
 class Off(Protocol):
@@ -242,8 +251,15 @@ class Links(Protocol):
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
         """Take in one node more; the rules that stand hold for it from now on."""
 
-    async def read_requests(self, framing: Framing) -> None:
-        """Read from now on, in this framing, what clients ask over new connections, for rules on requests."""
+    async def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        """See :meth:`chaos.deployment.CanRuleRequests.read_requests`; it holds for connections that begin from now
+        on."""
+
+    async def know(self, node: str, addresses: Mapping[str, str]) -> None:
+        """Learn all addresses of a node, each with the name of its port, as :mod:`chaos.addresses` has it."""
+
+    async def unknown(self) -> Sequence[str]:
+        """Return addresses that nodes have named to clients with endpoints, and that are no node's."""
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None: ...
 

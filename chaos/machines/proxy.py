@@ -9,8 +9,9 @@ itself, bytes, and the end; so a stalled link hides a peer's death as it hides i
 A node that is a program of others gets no first line, and its ports have names, of which a dial may give one
 (``"port"``); they stand in ``programs``.
 
-A client that can't say who it is gets a port for each node (``expose``). The target then learns a name of the client's
-that is this connection's own, and ``"addresses"``, {node: HOST:PORT}: so the client calls the nodes.
+A client that can't say who it is, as a library that dials by itself, gets a port for each node (``endpoint``); a node
+of ours then learns a name that is this connection's own. Where nodes name one another by address, the answers that come
+back this way name such ports, made for this client as they are needed.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 from chaos.effects.links import FREE, HARNESS, LinkRule, Reach, Ruling, on_requests, ruling
 from chaos.effects.requests import Standing
-from chaos.frames import Frames, Framing
+from chaos.frames import Frames, Framing, Readdresses
 from chaos.machines.conversation import Conversation
 from chaos.machines.dials import Address, Opener
+from chaos.machines.endpoints import BACKLOG, Endpoints
 from chaos.shell.connections import CONNECTED
+from chaos.shell.launch import HOST
 
-HOST = "127.0.0.1"
 #: Sent to who has dialled with ``"probe": true`` when a rule holds the dial or its answer back, or breaks it.
 CUT = b"-"
 MAX_PREAMBLE_BYTES = 4096
@@ -71,8 +74,11 @@ class Proxy:
         self.addresses: dict[str, tuple[str, int]] = {}
         #: By node that is a program: the address of each of its ports, the main one first.
         self.programs: dict[str, Mapping[str, tuple[str, int]]] = {}
-        #: The reader of what clients ask, for rules on requests; None where there is none.
+        #: For clients that know nothing of us: each of their connections with a node of ours gets a name of its own.
+        self.endpoints = Endpoints(lambda route: _Side(self, route), self._main_port)
+        #: The reader of what clients ask; None where there is none. ``ruled``: there will be rules on requests.
         self.framing: Framing | None = None
+        self.ruled = False
         self.on_hello = on_hello
         self.rng = Random(f"{seed}/links")
         self.relays: dict[Relay, None] = {}
@@ -80,14 +86,15 @@ class Proxy:
         self.hits: dict[str, int] = {}
         #: By rule: the ends of the links on which it has hit something.
         self.ends: dict[str, set[str]] = {}
-        self._servers: list[asyncio.Server] = []
-        #: By client: the address of each node that it was given.
-        self.exposed: dict[str, dict[str, str]] = {}
+        self._server: asyncio.Server | None = None
         self._strangers = 0
 
     async def listen(self) -> int:
         """Begin to accept dials; return the port."""
-        return await self._serve(lambda: _Side(self).impatient())
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Side(self).impatient(), HOST, 0, backlog=BACKLOG)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
 
     def address_of(self, node: str, port: str) -> tuple[str, int] | None:
         """Return where a node listens, by the name of the port if it is a program ("": its main one); None: nowhere."""
@@ -96,28 +103,24 @@ class Proxy:
         ports = self.programs[node]
         return ports.get(port) if port else next(iter(ports.values()), None)
 
-    async def endpoint(self, client: str, node: str, port: str) -> int:
-        """Give a client that knows nothing of us a port that leads to this port of a program, or to this node of ours;
-        return it. Each of the client's connections with a node of ours gets a name of its own, and the node gets the
-        addresses under which this client knows all nodes."""
-        number = await self._serve(lambda: _Side(self, route=(client, node, port)))
-        if not port:
-            self.exposed.setdefault(client, {})[node] = f"{HOST}:{number}"
-        return number
+    def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        """Read what clients ask from now on; raises at once what every connection would."""
+        framing.open("")
+        self.framing, self.ruled = framing, ruled
 
     def preamble(self, source: str, target: str) -> bytes:
         """Return the first line for the node."""
         return preamble(source, target, self._token)
 
     def stranger(self, client: str, node: str) -> bytes:
-        """Return the first line for the node, of one more connection that comes by an exposed port."""
+        """Return the first line for the node, of one more connection that comes by an endpoint."""
         self._strangers += 1
-        addresses = self.exposed.get(client, {})
-        return preamble(f"{client}/{self._strangers}", node, self._token, addresses=addresses)
+        return preamble(f"{client}/{self._strangers}", node, self._token)
 
     def close(self) -> None:
-        for server in self._servers:
-            server.close()
+        self.endpoints.close()
+        if self._server is not None:
+            self._server.close()
         for relay in list(self.relays):
             relay.abort()
 
@@ -148,22 +151,22 @@ class Proxy:
         """Return what the rules do to what ``source`` asks ``target`` now."""
         return on_requests(self._rules, source, target)
 
-    def frames(self, source: str, target: str, port: str) -> Frames | None:
-        """Return the reader of this connection, if it is a client's; None where there is none."""
-        if self.framing is None or source == HARNESS or source in self.addresses or source in self.programs:
+    def frames(self, source: str, target: str, port: str, *, by_endpoint: bool) -> Frames | None:
+        """Return the reader of this connection, if it is a client's of which something must be read; None where there
+        is none."""
+        ruled = self.ruled and source != HARNESS
+        if self.framing is None or not (ruled or by_endpoint) or source in self.addresses or source in self.programs:
             return None
-        return self.framing.open(port or next(iter(self.programs.get(target, ())), ""))
+        frames = self.framing.open(port or self._main_port(target))
+        return frames if ruled or isinstance(frames, Readdresses) else None
+
+    def _main_port(self, node: str) -> str:
+        return next(iter(self.programs.get(node, ())), "")
 
     def hit(self, rule_id: str, ends: tuple[str, str]) -> None:
         if rule_id in self.hits:
             self.hits[rule_id] += 1
             self.ends.setdefault(rule_id, set()).update(ends)
-
-    async def _serve(self, factory: Callable[[], _Side]) -> int:
-        server = await asyncio.get_running_loop().create_server(factory, HOST, 0, backlog=512)
-        self._servers.append(server)
-        port: int = server.sockets[0].getsockname()[1]
-        return port
 
     def _apply_rules(self) -> None:
         for relay in list(self.relays):
@@ -298,8 +301,10 @@ class Relay:
         self.forward = Pipe(proxy, self, source, target, dialler, self._acceptor)
         self.back = Pipe(proxy, self, target, source, self._acceptor, dialler)
         self.pipes = (self.forward, self.back)
-        frames = None if probe else proxy.frames(source, target, port)
-        self.conversation = None if frames is None else Conversation(frames, _Read(proxy, self, (source, target)))
+        frames = None if probe else proxy.frames(source, target, port, by_endpoint=not has_preamble)
+        reached = None if has_preamble else partial(proxy.endpoints.reached, source)
+        read = _Read(proxy, self, (source, target))
+        self.conversation = None if frames is None else Conversation(frames, read, reached)
         for side, out in ((dialler, self.forward), (self._acceptor, self.back)):
             side.relay, side.out = self, out
         proxy.relays[self] = None

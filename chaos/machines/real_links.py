@@ -61,7 +61,6 @@ class RealLinks:
         self._lock = asyncio.Lock()
         self._codec: Codec | None = None
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
-        self._endpoints: dict[tuple[str, str, str], tuple[str, int]] = {}
         self._rules_expected = False
 
     def expect(self, actions: frozenset[type]) -> None:
@@ -96,9 +95,14 @@ class RealLinks:
         except DeploymentError as error:
             raise no_duplicates(str(error)) from error
 
-    async def read_requests(self, framing: Framing) -> None:
-        framing.open("")  # raises at once what every connection would
-        self._proxy.framing = framing
+    async def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        self._proxy.read_requests(framing, ruled=ruled)
+
+    async def know(self, node: str, addresses: Mapping[str, str]) -> None:
+        self._proxy.endpoints.book.enter(node, addresses)
+
+    async def unknown(self) -> Sequence[str]:
+        return list(self._proxy.endpoints.unknown)
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
@@ -193,11 +197,7 @@ class RealLinks:
         return await dial(self._port, client, node, port)
 
     async def endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
-        async with self._lock:
-            known = self._endpoints.get((client, node, port))
-            if known is None:
-                known = self._endpoints[client, node, port] = (HOST, await self._proxy.endpoint(client, node, port))
-            return known
+        return HOST, self._proxy.endpoints.port(client, node, port)
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         """Return the connection of this client with this node; raises :class:`DeploymentError` for a client named like

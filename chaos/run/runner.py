@@ -8,7 +8,7 @@ the deployment is stopped at the end, and what was recorded stays a history that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from chaos.draws import Draws
 from chaos.driver import (
     CanFrame,
     CanReadThroughNodes,
+    CanSetUp,
     Client,
     ClientCommand,
     ClusterView,
@@ -45,7 +46,7 @@ from chaos.driver import (
 from chaos.effects.links import HARNESS
 from chaos.errors import DeploymentError
 from chaos.experiment.demands import demands_of, named
-from chaos.experiment.model import Experiment
+from chaos.experiment.model import Experiment, FaultSpec
 from chaos.history.unanswered import Answers
 from chaos.log_services import (
     CanHaveGroups,
@@ -163,17 +164,27 @@ async def bring_up(
     on_trace: OnTrace = lambda row: None,
     record: Record | None = None,
     within_s: float = READY_S,
+    ruled: bool = False,
 ) -> ClusterView:
-    """Start a cluster and wait until it is ready for clients. Raises :class:`chaos.errors.DeploymentError`."""
+    """Start a cluster and wait until it is ready for clients. ``ruled``: there will be rules on requests. Raises
+    :class:`chaos.errors.DeploymentError`."""
+    if isinstance(driver, CanFrame) and isinstance(deployment, CanRuleRequests):
+        deployment.read_requests(driver.framing(), ruled=ruled)
     await deployment.start(driver.cluster(mutant), on_trace)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
+    is_made = not isinstance(driver, CanSetUp)
     while True:
         view = await driver.view(deployment, record)
-        if view.settled:
+        if is_made and view.settled:
             return view
+        if isinstance(driver, CanSetUp) and not is_made:
+            is_made = await driver.set_up(deployment)
+            if is_made and isinstance(deployment, ExpectsPowerCuts):
+                await deployment.sync_disks()
         if loop.time() >= deadline:
-            raise DeploymentError(f"the cluster was not ready within {within_s:g} s; last seen: {view}")
+            lacking = "" if is_made else "; its driver has not ended its set-up"
+            raise DeploymentError(f"the cluster was not ready within {within_s:g} s{lacking}; last seen: {view}")
         await asyncio.sleep(getattr(deployment, "READY_POLL_S", POLL_S))
 
 
@@ -368,10 +379,9 @@ class _Run:
         return self._recorder.record(kind, **columns)
 
     async def _all_phases(self) -> None:
-        experiment = self._experiment
         self._journal = Journal(self._directory, durable=not self._simulated)
         self._phase("setup")
-        faults = experiment.faults_on(self._deployment.name, self._seed)
+        faults = self._experiment.faults_on(self._deployment.name, self._seed)
         self._nemesis = NemesisRunner(
             faults,
             deployment=self._deployment,
@@ -382,17 +392,8 @@ class _Run:
             draws=self._draws,
             mutant=self._mutant,
         )
-        self._expect(demands_of(faults))
-        workloads: list[Workload] = [use.build() for use in experiment.workloads]
-        with named(faults):
-            self._view = await bring_up(
-                self._deployment, self._driver, mutant=self._mutant, on_trace=self._on_trace, record=self._record
-            )
-        fresh = ""
-        if not getattr(self._deployment, "STARTS", True):
-            await check_empty(self._driver, self._deployment)
-            fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
-        load = _Load(self._deployment, self._driver, self._record, lambda: self._view.servers, self._draws, fresh)
+        workloads: list[Workload] = [use.build() for use in self._experiment.workloads]
+        load = await self._begin(faults)
         async with Group() as group:
             self._beside = group
             group.start(self._watch())
@@ -414,6 +415,25 @@ class _Run:
         self._phase("collect")
         await self._within(COLLECT_S, self._driver.collect(self._deployment, self._record))
 
+    async def _begin(self, faults: Sequence[FaultSpec]) -> _Load:
+        """Begin the cluster; return what workloads see of the run."""
+        demands = demands_of(faults)
+        self._expect(demands)
+        with named(faults):
+            self._view = await bring_up(
+                self._deployment,
+                self._driver,
+                mutant=self._mutant,
+                on_trace=self._on_trace,
+                record=self._record,
+                ruled=CanRuleRequests in demands.powers,
+            )
+        fresh = ""
+        if not getattr(self._deployment, "STARTS", True):
+            await check_empty(self._driver, self._deployment)
+            fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
+        return _Load(self._deployment, self._driver, self._record, lambda: self._view.servers, self._draws, fresh)
+
     def _expect(self, demands: Demands) -> None:
         """Say to the deployment, before it starts, what of this it must prepare for."""
         if isinstance(self._deployment, ExpectsLinkActions):
@@ -422,8 +442,6 @@ class _Run:
             self._deployment.expect_skewed_clocks()
         if isinstance(self._deployment, ExpectsPowerCuts) and CanLoseUnsynced in demands.powers:
             self._deployment.expect_power_cuts()
-        if isinstance(self._deployment, CanRuleRequests) and CanRuleRequests in demands.powers:
-            self._deployment.read_requests(cast(CanFrame, self._driver).framing())
 
     async def _end(self) -> None:
         """Undo what still lasts and stop; each of the two is tried whatever became of the other."""

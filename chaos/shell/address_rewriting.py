@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import cast
 
+from chaos.addresses import CanReaddress
 from chaos.node import Message
 
 #: How many unanswered requests are remembered.
 MAX_ASKED = 65_536
-
-
-class CanReaddress(Protocol):
-    """Optional power of a codec whose messages hold addresses."""
-
-    def readdress(self, request: int, answer: Any, addresses: Mapping[str, str]) -> Message:
-        """Return the answer to a request of this kind, with these addresses in the place of nodes' names."""
 
 
 class AddressRewriter:
@@ -35,5 +29,9 @@ class AddressRewriter:
 
     def rewritten(self, message: Message) -> Message:
         request = self._asked.pop(message.number, None) if message.is_response else None
-        able = cast("CanReaddress | None", self._codec if hasattr(self._codec, "readdress") else None)
-        return message if request is None or able is None else able.readdress(request, message, self._addresses)
+        if request is None or not isinstance(self._codec, CanReaddress):
+            return message
+        return cast(Message, self._codec.readdress(request, message, self._reached))
+
+    def _reached(self, name: str) -> str:
+        return self._addresses.get(name, name)

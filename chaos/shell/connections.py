@@ -344,9 +344,9 @@ class _Accepted(Connection):
             self._transport.write(CONNECTED if line == PING else self.connections.listener.clocks())
             self._transport.close()
             return False
-        name, addresses = _read_hello(line, self.connections.launch)
+        name = _read_hello(line, self.connections.launch)
         buffer[:] = rest
-        self._begin(name, addresses)
+        self._begin(name)
         return True
 
     def _accept_outsider(self) -> None:
@@ -359,7 +359,7 @@ class _Accepted(Connection):
         inside = any(host == where.rpartition(":")[0] for where in launch.foreign)
         self._begin(f"{host}:{port}", (not inside and launch.exposed) or launch.addresses)
 
-    def _begin(self, name: str, addresses: Mapping[str, str]) -> None:
+    def _begin(self, name: str, addresses: Mapping[str, str] = {}) -> None:
         self._impatience.cancel()
         self.connections.accepted(name, self)
         if addresses:
@@ -382,19 +382,16 @@ class _Accepted(Connection):
         return hasattr(codec, "is_internal") and cast("CanTellInternal", codec).is_internal(message)
 
 
-def _read_hello(line: bytes, launch: Launch) -> tuple[str, Mapping[str, str]]:
-    """Return who a first line says that it is, and under which addresses it knows the nodes. Raises ``ValueError``."""
+def _read_hello(line: bytes, launch: Launch) -> str:
+    """Return who a first line says that it is. Raises ``ValueError``."""
     try:
         hello = json.loads(line)
-        name, addresses = hello["from"], hello.get("addresses", {})
-        token = hello.get("token", "")
+        name, token = hello["from"], hello.get("token", "")
         problem = (
             not isinstance(name, str)
             or not 0 < len(name.encode()) <= MAX_NAME_CHARACTERS
             or name == launch.spec.name
             or not isinstance(token, str)
-            or not isinstance(addresses, dict)
-            or not all(isinstance(address, str) and address.encode() for address in addresses.values())
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         problem = True
@@ -402,4 +399,5 @@ def _read_hello(line: bytes, launch: Launch) -> tuple[str, Mapping[str, str]]:
         raise ValueError("the first line names no peer")
     if launch.token and not secrets.compare_digest(token.encode("utf-8", "replace"), launch.token.encode()):
         raise ValueError("the first line does not hold the token of this cluster")
-    return name, addresses
+    assert isinstance(name, str)
+    return name

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from chaos.frames import REFUSAL, CodecFrames, Framing
 from chaos.node import Malformed
-from drivers._remoting.wire import Command, RemotingCodec, Request, Response
+from drivers._remoting.json_text import loads
+from drivers._remoting.wire import MAX_FRAME_BYTES, Command, RemotingCodec, Request, Response
 
 #: The requests that are one operation of a client of queues are called as that is; what only the harness asks has no
 #: name.
@@ -34,9 +35,16 @@ _WORD = struct.Struct(">I")
 _ERROR = Malformed(REFUSAL, Response.SYSTEM_BUSY)
 
 
+class _Codec(RemotingCodec):
+    """One that reads routes of RocketMQ's own, too."""
+
+    def read_json(self, body: bytes) -> object:
+        return loads(body)
+
+
 def frames(port: str) -> CodecFrames:
     """Return who reads one connection."""
-    return CodecFrames(RemotingCodec(), kind_of=_kind_of, size_of=_size_of, error=_ERROR)
+    return CodecFrames(_Codec(), kind_of=_kind_of, size_of=_size_of, error=_ERROR)
 
 
 #: Of all systems that speak these frames.
@@ -48,4 +56,11 @@ def _kind_of(message: Command) -> str:
 
 
 def _size_of(buffer: bytearray) -> int:
-    return 4 + int(_WORD.unpack_from(buffer)[0]) if len(buffer) >= 4 else 0
+    """Return the size of the frame at the front, 0 while it is unknown. Raises ``ValueError`` for what is none, such as
+    the gRPC that clients of proxies speak."""
+    if len(buffer) < 4:
+        return 0
+    size = 4 + int(_WORD.unpack_from(buffer)[0])
+    if size > MAX_FRAME_BYTES:
+        raise ValueError("this is not RocketMQ's remoting protocol")
+    return size

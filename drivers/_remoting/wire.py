@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reference.wire.codec import RemotingCodec
+from reference.wire.codec import MAX_FRAME_BYTES, RemotingCodec
 from reference.wire.codes import Request, Response
 from reference.wire.command import NO_FIELDS, Command
 
-__all__ = ["NO_FIELDS", "Command", "RemotingCodec", "Request", "Response"]
+__all__ = ["MAX_FRAME_BYTES", "NO_FIELDS", "Command", "RemotingCodec", "Request", "Response"]

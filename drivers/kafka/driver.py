@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -87,12 +86,11 @@ class Options:
 
 @dataclass(slots=True)
 class Kafka:
-    """``_made``: whether the topic was created; ``_proven``: the leader, epoch and set in which each partition's leader
-    has shown that its followers have what it had when it began to lead."""
+    """``_proven``: the leader, epoch and set in which each partition's leader has shown that its followers have what it
+    had when it began to lead."""
 
     options: Options
     promised: Profile = field(default_factory=lambda: Profile(flush="async"))
-    _made: bool = field(default=False, init=False)
     _proven: dict[QueueRef, Partition] = field(default_factory=dict, init=False)
 
     # What runs
@@ -247,15 +245,24 @@ class Kafka:
         in_sync = tuple(one for one in replicas if one in found.in_sync)
         return ReplicaGroup(name=name, replicas=replicas, leader=found.leader, epoch=found.epoch, in_sync=in_sync)
 
+    async def set_up(self, network: Network) -> bool:
+        """Create the topic; the topic of groups' offsets is made when ``view`` asks for it."""
+        connections = Connections(cast(Dials, network), HARNESS)
+        replicas = {queue.queue_id: self.holders(queue) for queue in self.queues()}
+        try:
+            views = await topology.ask_all(connections, self.nodes, (self.options.topic,))
+            if not views:
+                return False
+            await changes.create_topic(connections, next(iter(views)), self.options.topic, replicas)
+        except (Failed, Unknown):
+            return False
+        finally:
+            connections.close()
+        return (await self.view(network)).settled
+
     async def _settled(self, connections: Connections, nodes: Cluster, views: Mapping[str, Known]) -> bool:
         """Return whether all brokers agree on each partition, with all replicas in sync, each leader has shown that its
-        followers follow it, and groups' offsets are served. The topic is created here, once."""
-        if not self._made:
-            with suppress(Failed, Unknown):
-                replicas = {queue.queue_id: self.holders(queue) for queue in self.queues()}
-                await changes.create_topic(connections, next(iter(views)), self.options.topic, replicas)
-                self._made = True
-            return False
+        followers follow it, and groups' offsets are served."""
         for queue in self.queues():
             found = topology.agreed(views, nodes, (queue.topic, queue.queue_id))
             if found is None:

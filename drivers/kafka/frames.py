@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chaos.addresses import Reached
 from chaos.frames import Frame, Framing
-from drivers.kafka import wire
+from drivers.kafka import addresses, wire
 
 #: By Kafka's number of a request: what it is called. Those that are one operation of a client are called as that is.
 _KINDS = {
@@ -44,7 +45,7 @@ FRAMING = Framing(reader=f"{__name__}:{frames.__name__}", kinds=tuple(_KINDS.val
 
 
 class KafkaFrames:
-    """Implements :class:`chaos.frames.Frames`."""
+    """Implements :class:`chaos.frames.Readdresses`."""
 
     def requests(self, buffer: bytearray) -> list[Frame]:
         return [self._request(data) for data in _split(buffer)]
@@ -61,6 +62,9 @@ class KafkaFrames:
         except (ValueError, LookupError, ImportError):
             return b""
         return wire.encode_answer(name, number, made(asked), version)
+
+    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
+        return addresses.readdress(request.data, answer.data, reached)
 
     @staticmethod
     def _request(data: bytes) -> Frame:

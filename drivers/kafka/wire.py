@@ -6,7 +6,7 @@ entity of the schema, by the names that kio gives to fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -143,6 +143,32 @@ def unpack(name: str, data: bytes) -> Any:
         return read(_schema(name, "data"))(data, 2)[0]
     except Exception as error:  # as above
         raise BadAnswer(f"no {name}: {error}") from error
+
+
+def changed(key: int, version: int, data: bytes, change: Callable[[Any], Any]) -> bytes:
+    """Return the frame of an answer with what ``change`` makes of its content, which is the same object where nothing
+    is changed. Raises :class:`BadAnswer` for one that can't be read."""
+    from kio.index import load_response_schema
+    from kio.serial import entity_reader as read
+
+    try:
+        schema = load_response_schema(key, version)
+        header, begin = read(schema.__header_schema__)(data[4:], 0)
+        answer, size = read(schema)(data[4:], begin)
+        made = change(answer)
+        whole = begin + size == len(data) - 4
+    except Exception as error:  # as above
+        raise BadAnswer(f"no answer to a request {key} of version {version}: {error}") from error
+    if not whole:
+        raise BadAnswer(f"no answer to a request {key} of version {version}: bytes are left")
+    return data if made is answer else _frame(header, made)
+
+
+def newest_version(key: int) -> int:
+    """Return the newest version of a request, by Kafka's number of it, that can be read."""
+    from kio.index import api_key_map, schema_name_map
+
+    return max(schema_name_map[api_key_map[key]])
 
 
 def _frame(*entities: Any) -> bytes:

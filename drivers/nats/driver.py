@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -90,12 +89,11 @@ class Options:
 
 @dataclass(slots=True)
 class Nats:
-    """``promised``: what the experiment says; None where it says nothing. ``_made``: the streams that were created,
-    once. ``_groups``: what was known last of who holds and leads each stream."""
+    """``promised``: what the experiment says; None where it says nothing. ``_groups``: what was known last of who holds
+    and leads each stream."""
 
     options: Options
     promised: Profile | None = None
-    _made: set[str] = field(default_factory=set, init=False)
     _groups: dict[str, Group] = field(default_factory=dict, init=False)
 
     # What runs, and what it promises
@@ -197,30 +195,37 @@ class Nats:
         for stream in self.streams:
             before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
-        if found:
-            await self._create_streams(dials, tuple(found))
         is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
         *groups, offsets = (self._groups[stream] for stream in self.streams)
         is_whole = all(len(group.in_sync) == self.options.replicas for group in (*groups, offsets))
         return ClusterView(groups=tuple(groups), settled=is_healthy and is_whole)
 
-    async def _create_streams(self, network: Dials, nodes: Sequence[str]) -> None:
-        """Create each stream once, by servers that answer: one that vanishes later is not to be made again."""
-        session = Session(network, HARNESS, nodes)
-        for stream in (one for one in self.streams if one not in self._made):
-            asked = {
-                "name": stream,
-                "subjects": [f"{OFFSETS_SUBJECTS}.>" if stream == OFFSETS else subject_of(stream)],
-                "max_msgs_per_subject": 1 if stream == OFFSETS else -1,
-                "retention": "limits",
-                "discard": "old",
-                "storage": "file",
-                "num_replicas": self.options.replicas,
-            }
-            with suppress(Failed):  # no server leads the cluster yet: it is asked again
-                (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
-                self._made |= set() if refusal(found) else {stream}
-        session.close()
+    async def set_up(self, network: Network) -> bool:
+        """Create the streams, by any server that answers; one that is there stays as it is."""
+        dials = cast(Dials, network)
+        session = Session(dials, HARNESS, tuple(await status.take(dials, self.nodes)) or self.nodes)
+        try:
+            made = [await self._create(session, stream) for stream in self.streams]
+        finally:
+            session.close()
+        return all(made) and (await self.view(network)).settled
+
+    async def _create(self, session: Session, stream: str) -> bool:
+        """Create a stream; return whether it is there."""
+        asked = {
+            "name": stream,
+            "subjects": [f"{OFFSETS_SUBJECTS}.>" if stream == OFFSETS else subject_of(stream)],
+            "max_msgs_per_subject": 1 if stream == OFFSETS else -1,
+            "retention": "limits",
+            "discard": "old",
+            "storage": "file",
+            "num_replicas": self.options.replicas,
+        }
+        try:
+            (found,) = await session.look(f"{API}.STREAM.CREATE.{stream}", asked)
+        except Failed:  # no server leads the cluster yet
+            return False
+        return not refusal(found)
 
     async def collect(self, network: Network, record: Record) -> None:
         """Record what the disks of all servers that answer hold of the one stream."""

@@ -109,12 +109,10 @@ class Options:
 
 @dataclass(slots=True)
 class RocketMQ:
-    """``_made``: in which groups the topics were created, once. ``_proven``: the master, epoch and set under which each
-    group took a message last."""
+    """``_proven``: the master, epoch and set under which each group took a message last."""
 
     options: Options
     promised: Profile = field(default_factory=Profile)
-    _made: set[str] = field(default_factory=set, init=False)
     _proven: dict[str, Group] = field(default_factory=dict, init=False)
     _uploads: Uploads = field(default_factory=Uploads, init=False)
     _levels: TierLevels = field(init=False)
@@ -229,15 +227,19 @@ class RocketMQ:
             settled=all(settled),
         )
 
+    async def set_up(self, network: Network) -> bool:
+        """Create the topics in each group, as soon as all have a master: a cluster begins without any."""
+        found = await polls.take(network, self.nodes, PROBE)
+        masters = [found.groups.get(name, Group()).master for name in self.nodes.groups]
+        if not all(masters):
+            return False
+        made = [await self._create(network, master, topic) for master in masters for topic in self._topics]
+        return all(made) and (await self.view(network)).settled
+
     async def _settled(self, network: Network, nodes: Cluster, found: Snapshot, name: str) -> bool:
-        """Return whether all agree on this group, each of its brokers has the topics, and it takes a message. The
-        topics are created here, once, as soon as there is a master: a cluster begins without any."""
+        """Return whether all agree on this group, each of its brokers has the topics, and it takes a message."""
         group = found.groups.get(name, Group())
-        if group.master and name not in self._made:
-            if not all([await self._create(network, group.master, topic) for topic in self._topics]):
-                return False
-            self._made.add(name)
-        if name not in self._made or not found.agrees(nodes, name):
+        if not found.agrees(nodes, name):
             return False
         if group != self._proven.get(name):
             known = await gather(

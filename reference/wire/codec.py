@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -41,6 +41,9 @@ ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddr
 PEERS = "peers"
 #: Requests whose answers have brokers' names in their bodies, as values of an object ``brokerAddrs``.
 ROUTES = frozenset({Request.GET_ROUTEINFO_BY_TOPIC, Request.GET_BROKER_CLUSTER_INFO})
+
+#: Given the name of a node, returns the address at which a client reaches it.
+Reached = Callable[[str], str]
 
 _WORD = struct.Struct(">I")
 _START = struct.Struct(">II")
@@ -121,18 +124,23 @@ class RemotingCodec:
         """Return whether only our own nodes and the harness say this: replication, Raft, the object store."""
         return message.code >= FIRST_OF_OUR_OWN and not message.is_response
 
-    def readdress(self, request: int, answer: Command, addresses: Mapping[str, str]) -> Command:
-        """Return the answer for a client that knows nodes by address instead of by name."""
-        fields = dict(answer.fields)
+    def readdress(self, request: int, answer: Command, reached: Reached) -> Command:
+        """See :class:`chaos.addresses.CanReaddress`."""
+        fields, body = dict(answer.fields), answer.body
         for key in ADDRESS_FIELDS & fields.keys():
-            fields[key] = addresses.get(fields[key], fields[key])
+            fields[key] = reached(fields[key]) if fields[key] else ""
         if PEERS in fields:
             parts = (peer.partition(":") for peer in fields[PEERS].split(";"))
-            fields[PEERS] = ";".join(f"{number}:{addresses.get(name, name)}" for number, _, name in parts)
-        body = answer.body
+            fields[PEERS] = ";".join(f"{number}{colon}{reached(name) if name else ''}" for number, colon, name in parts)
         if request in ROUTES and body:
-            body = to_json(_routes(json.loads(body), addresses))
-        return replace(answer, fields=fields, body=body)
+            body = to_json(_routes(self.read_json(body), reached))
+        unchanged = fields == answer.fields and body is answer.body
+        return answer if unchanged else replace(answer, fields=fields, body=body)
+
+    def read_json(self, body: bytes) -> object:
+        """Return what a body says. Raises ``ValueError``."""
+        found: object = json.loads(body)
+        return found
 
 
 def _sum(buffer: bytearray, start: int) -> int:
@@ -140,16 +148,16 @@ def _sum(buffer: bytearray, start: int) -> int:
     return int(buffer[start + len(_CHECK) : start + len(_CHECK) + 8], 16)
 
 
-def _routes(node: object, addresses: Mapping[str, str]) -> object:
+def _routes(node: object, reached: Reached) -> object:
     """Return the same JSON value, but for what stands in its objects ``brokerAddrs``."""
     if isinstance(node, list):
-        return [_routes(child, addresses) for child in node]
+        return [_routes(child, reached) for child in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: {number: addresses.get(name, name) for number, name in value.items()}
+        key: {number: reached(str(name)) for number, name in value.items()}
         if key == "brokerAddrs" and isinstance(value, dict)
-        else _routes(value, addresses)
+        else _routes(value, reached)
         for key, value in node.items()
     }
 

@@ -405,9 +405,19 @@ def cluster(**of_node: Any) -> Servers:
     return Servers(answer)
 
 
-def test_it_is_settled_once_the_topic_is_made_all_agree_and_the_leader_has_shown_that_it_is_followed() -> None:
+def set_up(network: Servers) -> bool:
+    return run(create(Options(queues=1)).set_up(network))  # type: ignore[arg-type]
+
+
+def test_the_set_up_ends_once_the_topic_is_made_and_all_is_settled() -> None:
     network = cluster()
-    assert not viewing(network)[0].settled
+    assert set_up(network) and [name for _, name in network.asked].count("create_topics") == 1
+    assert not set_up(cluster(broker_2=say.metadata(leader=1, topics="__consumer_offsets"))), "one lacks the topic"
+    assert not set_up(cluster(broker_0=None, broker_1=None, broker_2=None)), "nobody answers"
+
+
+def test_it_is_settled_once_all_agree_and_the_leader_has_shown_that_it_is_followed() -> None:
+    network = cluster()
     view, rows = viewing(network, 2)
     (group,) = view.groups
     assert view.settled and (group.name, group.leader, group.epoch) == ("storm-0", "broker-1", 7)

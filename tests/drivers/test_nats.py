@@ -374,12 +374,12 @@ def test_it_is_not_settled_while_a_copy_lacks_anything(network: Servers) -> None
     assert not seen(network)[0].settled
 
 
-def test_streams_are_created_once_and_not_made_again() -> None:
+def test_the_set_up_creates_the_streams_and_the_view_does_not() -> None:
     network = saying("nats-1", terms=EQUAL)
     system = driver()
 
     async def look_twice() -> None:
-        await system.view(network)  # type: ignore[arg-type]
+        assert await system.set_up(network)  # type: ignore[arg-type]
         await system.view(network)  # type: ignore[arg-type]
 
     run(look_twice())

@@ -64,7 +64,7 @@ DISKS, COPIES, TRACES, LOGS = "nodes", "copies", "traces", "logs"
 HOMES = "homes"
 LAUNCH, LIVES, PRESSURE = "launch", "lives", "pressure"
 #: What takes its time, but needs nobody else's: it may be done on another thread.
-SLOW = frozenset({"wipe", "at_disk", "says", "files", "read_file", "power_disks", "cut_power"})
+SLOW = frozenset({"wipe", "at_disk", "says", "files", "read_file", "power_disks", "sync_disks", "cut_power"})
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "stop": signal.SIGSTOP, "continue": signal.SIGCONT}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -265,6 +265,11 @@ class Agent:
             disk = PoweredDisk(self.run / DISKS / node, room)
             disk.mount()
             self._powered[node] = disk
+
+    def do_sync_disks(self) -> None:
+        """Have all that is written to such disks be on them."""
+        for disk in self._powered.values():
+            disk.sync()
 
     def do_cut_power(self, node: str) -> Mapping[str, object]:
         """Cut the power of the disk of a node that is down, and give it power again; return what it has lost."""

@@ -119,6 +119,13 @@ class PoweredDisk:
         if made:
             (self._folder / "lost+found").rmdir()  # not the program's
 
+    def sync(self) -> None:
+        """Have all that was written to it be there after a power cut."""
+        with _opened(self._folder) as folder:
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.syncfs(folder):
+                raise OSError(ctypes.get_errno(), f"syncfs: {os.strerror(ctypes.get_errno())}")
+
     def cut_power(self) -> dict[str, object]:
         """Shut the file system down, as it is, and mount it again; return what that took away, as far as it was
         compared: files that are gone, files that are there again, blocks of the others that are not what they were."""

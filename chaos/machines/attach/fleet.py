@@ -123,6 +123,7 @@ class AttachedFleet:
             ip=network.ip,
             ports=ports,
             reached=machine.found.reached(network.ip),
+            names=(machine.found.name, machine.found.service, *network.addresses),
         )
 
     async def watch(self, on_return: Callable[[], Awaitable[None]]) -> None:

@@ -77,6 +77,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         self._links = links
         self._clocks: NodeClocks | None = None
         self._framing: Framing | None = None
+        self._ruled = False
         self._running = False
         self._specs: dict[str, NodeSpec] = {}
         self._versions = Versions(self._specs)
@@ -123,8 +124,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
     def execute(self, main: Coroutine[Any, Any, int]) -> int:
         return execute(main)
 
-    def read_requests(self, framing: Framing) -> None:
-        self._framing = framing
+    def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        self._framing, self._ruled = framing, ruled
 
     # The cluster's life
 
@@ -139,7 +140,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         endpoints = {name: seat.endpoint for name, seat in self._seats.items() if seat.endpoint is not None}
         await self._links.begin(cluster.codec, addresses, endpoints)
         if self._framing is not None:
-            await self._links.read_requests(self._framing)
+            await self._links.read_requests(self._framing, ruled=self._ruled)
         for name in names:
             await self._programs.serve(name)
         await self._fleet.watch(self._returned)

@@ -56,7 +56,8 @@ class Programs:
         return self._specs[node].program if node in self._specs else None
 
     async def serve(self, node: str) -> None:
-        """Let clients find it."""
+        """Let clients find it, also by the addresses that nodes name."""
+        await self._links.know(node, self._seats[node].known_as(node))
         if self.of(node) is not None:
             await self._links.serve(node, self._seats[node].reached)
 

@@ -132,7 +132,6 @@ class ProxyLinks:
     def __init__(self, fleet: LocalFleet) -> None:
         self._fleet = fleet
         self._codec: Codec | None = None
-        self._endpoints: dict[tuple[str, str, str], Address] = {}
         self._connections: dict[tuple[str, str], ProcessConnection] = {}
 
     async def begin(
@@ -143,8 +142,14 @@ class ProxyLinks:
     async def admit(self, node: str, address: Address | None, endpoint: Endpoint | None) -> None:
         pass  # the proxy rules by names
 
-    async def read_requests(self, framing: Framing) -> None:
-        await self._ask("read_requests", reader=framing.reader, kinds=list(framing.kinds))
+    async def read_requests(self, framing: Framing, *, ruled: bool) -> None:
+        await self._ask("read_requests", reader=framing.reader, kinds=list(framing.kinds), ruled=ruled)
+
+    async def know(self, node: str, addresses: Mapping[str, str]) -> None:
+        await self._ask("know", node=node, addresses=addresses)
+
+    async def unknown(self) -> Sequence[str]:
+        return [str(address) for address in await self._ask("unknown")]
 
     async def put_up(self, rule_id: str, rule: LinkRule) -> None:
         await self._ask("set_rule", rule_id=rule_id, rule=rule_to_json(rule))
@@ -175,11 +180,8 @@ class ProxyLinks:
         return await dial(self._fleet.supervisor.proxy_port, client, node, port)
 
     async def endpoint(self, client: str, node: str, port: str) -> Address:
-        known = self._endpoints.get((client, node, port))
-        if known is None:
-            host, number = await self._ask("endpoint", client=client, node=node, port=port)
-            known = self._endpoints.setdefault((client, node, port), (str(host), int(number)))
-        return known
+        host, number = await self._ask("endpoint", client=client, node=node, port=port)
+        return str(host), int(number)
 
     def connect(self, client: str, node: str) -> ProcessConnection:
         known = self._connections.get((client, node))

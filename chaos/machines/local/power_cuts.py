@@ -34,6 +34,9 @@ class CutsPower(MachineDeployment):
     def expect_power_cuts(self) -> None:
         self._local.cuts_power = True
 
+    async def sync_disks(self) -> None:
+        await self._off(lambda: self._local.ask("sync_disks"))
+
     async def lose_unsynced(self, node: str) -> Mapping[str, object]:
         """Kill the program, then cut the power: so it never sees its disk fail, and acknowledges nothing after that."""
         if self._programs.of(node) is None:

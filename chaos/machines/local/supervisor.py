@@ -117,11 +117,8 @@ class ProxySupervisor(Supervisor):
         self.forget_dead()
         return self.proxy.addresses.get(node, (HOST, 0))[1]
 
-    def do_read_requests(self, reader: str, kinds: list[str]) -> None:
-        """Read what clients ask from now on; raises at once what every connection would."""
-        framing = Framing(reader=reader, kinds=kinds)
-        framing.open("")
-        self.proxy.framing = framing
+    def do_read_requests(self, reader: str, kinds: list[str], ruled: bool) -> None:
+        self.proxy.read_requests(Framing(reader=reader, kinds=kinds), ruled=ruled)
 
     def do_set_rule(self, rule_id: str, rule: Mapping[str, Any]) -> None:
         self.proxy.set_rule(rule_id, rule_from_json(rule))
@@ -139,8 +136,15 @@ class ProxySupervisor(Supervisor):
         """Take a node for a program of others, which listens at these ports for as long as it lives."""
         self.proxy.programs[node] = {name: (host, number) for name, (host, number) in ports.items()}
 
-    async def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
-        return HOST, await self.proxy.endpoint(client, node, port)
+    def do_know(self, node: str, addresses: Mapping[str, str]) -> None:
+        self.proxy.endpoints.book.enter(node, addresses)
+
+    def do_unknown(self) -> list[str]:
+        """Return the addresses that nodes have named to clients, and that are no node's."""
+        return list(self.proxy.endpoints.unknown)
+
+    def do_endpoint(self, client: str, node: str, port: str) -> tuple[str, int]:
+        return HOST, self.proxy.endpoints.port(client, node, port)
 
     # Nodes
 

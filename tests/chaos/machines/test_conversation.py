@@ -59,7 +59,7 @@ class Bench:
 
     def __init__(self, reader: str) -> None:
         self.proxy = Proxy(1, lambda hello, transport: transport.abort())
-        self.proxy.framing = Framing(reader=f"{__name__}:{reader}", kinds=("read", "write"))
+        self.proxy.read_requests(Framing(reader=f"{__name__}:{reader}", kinds=("read", "write")), ruled=True)
         self.asked = bytearray()
 
     async def begin(self) -> None:

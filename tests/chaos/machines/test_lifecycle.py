@@ -160,6 +160,8 @@ class NoLinks:
 
     async def admit(self, *told: object) -> None: ...
 
+    async def know(self, *told: object) -> None: ...
+
     async def stopped(self, *told: object) -> Mapping[object, int]:
         return {}
 

@@ -96,18 +96,26 @@ def view(driver: RocketMQ, network: FakeNetwork) -> Any:
 
 def test_the_view_names_nodes_and_a_healthy_cluster_is_settled() -> None:
     network = healthy()
-    found = view(create(Options()), network)
+    found = view(driver := create(Options()), network)
     group = found.groups[0]
     assert (group.leader, group.epoch, set(group.in_sync)) == ("broker-1", 4, set(BROKERS))
     assert found.controller_leader == "controller-1" and found.settled
+    assert run(driver.set_up(network))
     made = [message.fields["topic"] for node, message in network.asked if message.code == 17]
     assert made == [PROBE, "storm"] and network.codes("broker-1").count(310) == 1
 
 
-def test_topics_are_created_once_and_a_group_that_was_proven_is_not_probed_again() -> None:
+def test_a_group_that_was_proven_is_not_probed_again() -> None:
     network, driver = healthy(), create(Options())
     assert view(driver, network).settled and view(driver, network).settled
-    assert network.codes("broker-1").count(17) == 2 and network.codes("broker-1").count(310) == 1
+    assert network.codes("broker-1").count(17) == 0 and network.codes("broker-1").count(310) == 1
+
+
+def test_the_set_up_has_not_ended_without_a_master_or_when_a_topic_was_refused() -> None:
+    assert not run(create(Options()).set_up(FakeNetwork()))
+    network = healthy()
+    network.says("broker-1", 17, result=1)
+    assert not run(create(Options()).set_up(network))
 
 
 @pytest.mark.parametrize(

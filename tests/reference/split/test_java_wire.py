@@ -169,7 +169,7 @@ def test_a_route_names_slices_as_brokers_by_addresses_that_the_client_reaches() 
     it.beat(100)
     asked = framed(Request.GET_ROUTEINFO_BY_TOPIC, ROUTE)
     answer = it.ask("nameserver-0", asked.code, **asked.fields)
-    seen = RemotingCodec().readdress(asked.code, answer, {"broker-0": "127.0.0.1:5002"})
+    seen = RemotingCodec().readdress(asked.code, answer, {"broker-0": "127.0.0.1:5002"}.__getitem__)
     route: dict[str, Any] = json.loads(seen.body)
     assert [one["brokerAddrs"] for one in route["brokerDatas"]] == [{"0": "127.0.0.1:5002"}] * 2
     assert [one["brokerName"] for one in route["queueDatas"]] == ["slice-0", "slice-1"]
