@@ -187,6 +187,19 @@ class TellsClients(Protocol):
         those by which the harness looks at the system; none for a rule that is gone."""
 
 
+@runtime_checkable
+class SeesBypasses(Protocol):
+    """One that sees who goes round the proxies."""
+
+    async def bypassed(self, pid: int) -> Mapping[str, str]:
+        """Return the nodes with which processes of the session that this one leads, on this machine, are connected
+        directly, each with its address."""
+
+    async def strange_addresses(self) -> Sequence[str]:
+        """Return addresses that nodes have named to clients with endpoints, and that are no node's. Some of them, if
+        they are many."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
     """What the faults of a run will ask of its deployment: ``powers`` are protocols of this module and of drivers,

@@ -107,6 +107,10 @@ class Load(Protocol):
         """How a client under this name is started that uses the system's client library as ``orders`` say; only for a
         workload that names :class:`chaos.driver.HasClientLibrary` in its ``needs``."""
 
+    async def look_for_bypass(self, client: str, pid: int) -> None:
+        """Note in the history if this client, a program whose session on this machine this process leads, reaches nodes
+        round the proxies that carry out rules on its links."""
+
     def rng(self, name: str) -> Random:
         """Return a generator of random numbers that belongs to this name, derived from the run's seed."""
 

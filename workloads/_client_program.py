@@ -32,6 +32,8 @@ SHOWN = 200
 #: How often it is looked whether the load is over, and how long the program may then take to end.
 LOOK_S = 0.1
 END_S = 5.0
+#: How often it is looked with whom it is connected.
+CONNECTIONS_S = 1.0
 #: Why an operation did not get the word to begin.
 OVER = "the load is over"
 #: The fields of an invocation besides ``id``, ``type``, ``f``, ``process``, ``queue``, ``time_ns`` and ``ANY``.
@@ -91,7 +93,7 @@ class ClientProgram:
         wrong: DeploymentError | None = None
         try:
             async with Group() as group:
-                listening = group.start(self._listen())
+                beside = group.start(self._listen()), group.start(self._look())
                 try:
                     await self._obey(group, over or (lambda: self._load.stopping))
                 except DeploymentError as error:
@@ -99,7 +101,8 @@ class ClientProgram:
                 for one in self._open.values():
                     if not one.done.done():
                         one.done.set_exception(Unknown("the client has ended") if one.may_begin else Failed(OVER))
-                listening.cancel()
+                for one_task in beside:
+                    one_task.cancel()
             if wrong is not None:
                 raise wrong
         finally:
@@ -127,6 +130,11 @@ class ClientProgram:
         with suppress(ValueError):  # a line without end
             while line := await self._process.stderr.readline():
                 self._said.append(line.decode("utf-8", "replace").rstrip())
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(CONNECTIONS_S)
+            await self._load.look_for_bypass(self._name, self._process.pid)
 
     async def _obey(self, group: Group, over: Callable[[], bool]) -> None:
         """Take its lines until it ends; the end of its input says that the load is over."""

@@ -104,6 +104,8 @@ def _other_trouble(by_harness: pa.Table) -> Iterator[str]:
     yield from unanswered.sentences(_values_of(by_harness, unanswered.F))
     for value in _values_of(by_harness, "host_lost"):
         yield str(value.get("what", "a host could not be reached"))
+    for value in _values_of(by_harness, "bypass"):
+        yield str(value.get("what", "a client went round the proxies"))
     for value in _values_of(by_harness, "overrun"):
         yield f"the phase {value.get('phase', '?')} was cut off after {value.get('seconds', '?')} s"
 

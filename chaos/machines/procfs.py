@@ -32,6 +32,8 @@ _EXEC_S = 5.0
 _EXEC_POLL_S = 0.001
 #: A socket that listens, in the kernel's table.
 _LISTEN = "0A"
+#: How an IPv4 address in IPv6 begins.
+_OF_IPV4 = bytes(10) + b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,16 @@ def marked(marks: Mapping[str, str]) -> list[Process]:
 
 def listening(processes: Sequence[Process]) -> list[str]:
     """Return where these processes listen over TCP, as ``HOST:PORT``, sorted."""
+    return _sockets(processes, listeners)
+
+
+def connected(processes: Sequence[Process]) -> list[str]:
+    """Return with whom these processes are connected over TCP, or try to be, as ``HOST:PORT``, sorted."""
+    return _sockets(processes, peers)
+
+
+def _sockets(processes: Sequence[Process], read: Callable[[str], list[tuple[str, str]]]) -> list[str]:
+    """Return the addresses that ``read`` finds in the kernel's tables, of sockets of these processes."""
     inodes, found = set(), set()
     for process in processes:
         with suppress(OSError):
@@ -182,21 +194,33 @@ def listening(processes: Sequence[Process]) -> list[str]:
         for table in ("tcp", "tcp6"):
             with suppress(OSError):
                 text = (_PROC / str(process.pid) / "net" / table).read_text("ascii")
-                found |= {where for where, inode in listeners(text) if f"socket:[{inode}]" in inodes}
+                found |= {where for where, inode in read(text) if f"socket:[{inode}]" in inodes}
     return sorted(found)
 
 
 def listeners(table: str) -> list[tuple[str, str]]:
     """Return the sockets that listen, of the kernel's table of TCP sockets: address and inode of each."""
-    found = []
-    for line in table.splitlines()[1:]:
-        words = line.split()
-        if len(words) > 9 and words[3] == _LISTEN:
-            host, port = words[1].split(":")
-            raw = b"".join(bytes.fromhex(host[begin : begin + 8])[::-1] for begin in range(0, len(host), 8))
-            shown = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
-            found.append((f"{shown}:{int(port, 16)}" if len(raw) == 4 else f"[{shown}]:{int(port, 16)}", words[9]))
-    return found
+    return [(_address(words[1]), words[9]) for words in _rows(table) if words[3] == _LISTEN]
+
+
+def peers(table: str) -> list[tuple[str, str]]:
+    """Return the sockets that don't listen, of the kernel's table of TCP sockets: the other side's address, and the
+    inode of each."""
+    return [(_address(words[2]), words[9]) for words in _rows(table) if words[3] != _LISTEN]
+
+
+def _rows(table: str) -> list[list[str]]:
+    return [words for line in table.splitlines()[1:] if len(words := line.split()) > 9]
+
+
+def _address(text: str) -> str:
+    """Return what the kernel writes as an address, as ``HOST:PORT``; one of IPv4 also where IPv6 holds it."""
+    host, port = text.split(":")
+    raw = b"".join(bytes.fromhex(host[begin : begin + 8])[::-1] for begin in range(0, len(host), 8))
+    if raw.startswith(_OF_IPV4):
+        raw = raw[len(_OF_IPV4) :]
+    shown = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+    return f"{shown}:{int(port, 16)}" if len(raw) == 4 else f"[{shown}]:{int(port, 16)}"
 
 
 def signal_session(leader: Process, number: signal.Signals, marks: Mapping[str, str]) -> list[Process]:

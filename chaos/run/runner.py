@@ -57,6 +57,7 @@ from chaos.log_services import (
     Transactions,
 )
 from chaos.ops import QueueRef
+from chaos.run.bypasses import Bypasses
 from chaos.run.earlier import FreshLocks, FreshObjects, check_empty
 from chaos.run.journal import Journal
 from chaos.run.nemesis_runner import NemesisRunner
@@ -210,9 +211,11 @@ class _Load:
         record: Record,
         brokers: Callable[[], tuple[str, ...]],
         draws: Draws,
+        bypasses: Bypasses,
         fresh: str = "",
     ) -> None:
         """``fresh``: a cluster that ran before gets this before each name of what the run makes there."""
+        self._bypasses = bypasses
         self._network = network
         self._driver = driver
         self._draws = draws
@@ -285,6 +288,9 @@ class _Load:
     async def library_command(self, name: str, orders: Mapping[str, int]) -> ClientCommand:
         return await cast(HasClientLibrary, self._driver).library_command(self._network, name, orders)
 
+    async def look_for_bypass(self, client: str, pid: int) -> None:
+        await self._bypasses.look(client, pid)
+
     def rng(self, name: str) -> Random:
         return self._draws.of(f"load/{name}")
 
@@ -337,6 +343,7 @@ class _Run:
         self._simulated = deployment.name == "sim"
         self._nemesis: NemesisRunner | None = None
         self._journal: Journal | None = None
+        self._bypasses: Bypasses | None = None
         self._view = ClusterView()
         self._phases: list[str] = []
         self._began_s = 0.0
@@ -432,7 +439,16 @@ class _Run:
         if not getattr(self._deployment, "STARTS", True):
             await check_empty(self._driver, self._deployment)
             fresh = f"storm-{crc32(str(self._directory.absolute()).encode()):08x}-"
-        return _Load(self._deployment, self._driver, self._record, lambda: self._view.servers, self._draws, fresh)
+        self._bypasses = Bypasses(self._deployment, self._record, demands)
+        return _Load(
+            self._deployment,
+            self._driver,
+            self._record,
+            lambda: self._view.servers,
+            self._draws,
+            self._bypasses,
+            fresh,
+        )
 
     def _expect(self, demands: Demands) -> None:
         """Say to the deployment, before it starts, what of this it must prepare for."""
@@ -458,6 +474,8 @@ class _Run:
                         self._record("harness", f="crash", value={"what": str(crash)})
                 for loss in getattr(self._deployment, "losses", ()):
                     self._record("harness", f="host_lost", value={"what": loss})
+                if self._bypasses is not None:
+                    await self._bypasses.end()
             finally:
                 await self._deployment.stop()
                 if self._journal is not None:

@@ -43,6 +43,8 @@ class FakeLoad:
         self.rows.append({"kind": kind, **columns})
         return len(self.rows) - 1
 
+    async def look_for_bypass(self, client: str, pid: int) -> None: ...
+
     def now_ns(self) -> int:
         return time.monotonic_ns()
 

@@ -25,6 +25,7 @@ from chaos.errors import DeploymentError, HostLost
 from chaos.experiment.targets import CLIENT
 from chaos.fault import NotNow, Undo, Verb
 from chaos.frames import Framing
+from chaos.machines import procfs
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
 from chaos.machines.lifecycle.crashes import Crash, Crashes
@@ -450,6 +451,14 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
 
     async def clients_hit(self, rule_id: str) -> frozenset[str]:
         return await self._links.ends(rule_id) - self._seats.keys() - {CLIENT, HARNESS}
+
+    async def bypassed(self, pid: int) -> Mapping[str, str]:
+        known = {address: node for node, seat in self._seats.items() for address in seat.known_as(node)}
+        addresses = await self._off(lambda: procfs.connected(procfs.session_of(procfs.Process.of(pid), {})))
+        return {known[address]: address for address in addresses if address in known}
+
+    async def strange_addresses(self) -> Sequence[str]:
+        return await self._links.unknown()
 
     def _must_run(self, node: str, life: Life) -> None:
         if not life.alive:
