@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from chaos.driver import (
+    ClientCommand,
     ClusterSpec,
     ClusterView,
     Dials,
@@ -24,7 +25,8 @@ from chaos.log_services import GroupMember
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.positions import PositionedReader
-from drivers.kafka import changes, topology, wire
+from chaos.workload import Use
+from drivers.kafka import changes, library, topology, wire
 from drivers.kafka.classic_protocol import ClassicMember
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
@@ -55,7 +57,8 @@ class Options:
     producers wait for, and ``properties`` of Kafka's own: both win over what the profile asks for. Producers that wait
     for all are ``idempotent``, if they may: what they send again is stored once. ``isolation``:
     read_committed or read_uncommitted. ``protocol``: by which members of groups divide the queues: classic or consumer
-    (KIP-848, a preview before 4.0); "" is what Kafka itself takes for finished in that version."""
+    (KIP-848, a preview before 4.0); "" is what Kafka itself takes for finished in that version. ``client``: which
+    library the workload `library` uses: java (Kafka's own) or librdkafka."""
 
     version: str = RECIPES[0].version
     brokers: int = field(default=3, metadata={"within": range(1, 10)})
@@ -68,6 +71,7 @@ class Options:
     idempotent: bool = True
     isolation: str = "read_committed"
     protocol: str = ""
+    client: str = library.JAVA
     properties: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,6 +86,8 @@ class Options:
             raise ValueError(f"isolation: expected read_committed or read_uncommitted, got {self.isolation!r}")
         if self.protocol not in ("", CLASSIC, CONSUMER):
             raise ValueError(f"protocol: expected {CLASSIC} or {CONSUMER}, got {self.protocol!r}")
+        if self.client not in library.LIBRARIES:
+            raise ValueError(f"client: expected {' or '.join(library.LIBRARIES)}, got {self.client!r}")
 
 
 @dataclass(slots=True)
@@ -113,9 +119,10 @@ class Kafka:
         return self.options.protocol or usual
 
     def cluster(self, mutant: str) -> ClusterSpec:
-        """Return the nodes. Raises :class:`BadInput` when kio is not installed, and ``ValueError`` for a profile that
-        needs more replicas than there are."""
+        """Return the nodes. Raises :class:`BadInput` for a package that is not installed, and ``ValueError`` for a
+        profile that needs more replicas than there are."""
         wire.require()
+        library.require(self.options.client)
         if mutant:
             raise BadInput(f"unknown mutant {mutant!r}: Kafka has no planted bugs")
         if self.promised.min_in_sync > self.options.replicas:
@@ -170,16 +177,18 @@ class Kafka:
 
     # Clients
 
+    @property
+    def _waits_for_all(self) -> bool:
+        return (self.options.acks or str(self.promised.acks)) == "all"
+
     def client(self, network: Network, name: str) -> QueueClient:
-        options = self.options
-        waits_for_all = (options.acks or str(self.promised.acks)) == "all"
-        kind = IdempotentClient if waits_for_all and options.idempotent else QueueClient
+        kind = IdempotentClient if self._waits_for_all and self.options.idempotent else QueueClient
         return kind(
             cast(Dials, network),
             name,
             self.nodes,
-            acks=ALL_IN_SYNC if waits_for_all else LEADER_ALONE,
-            committed=options.isolation == "read_committed",
+            acks=ALL_IN_SYNC if self._waits_for_all else LEADER_ALONE,
+            committed=self.options.isolation == "read_committed",
         )
 
     def log_reader(self, network: Network, name: str) -> PositionedReader:
@@ -192,6 +201,20 @@ class Kafka:
     def transactions(self, network: Network, name: str, *, id: str) -> Transactions:
         client = QueueClient(cast(Dials, network), name, self.nodes, acks=ALL_IN_SYNC, committed=True)
         return Transactions(client, id, bumps=is_at_least(self.options.version, FIRST_THAT_BUMPS))
+
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        options = self.options
+        settings = {
+            "acks": "all" if self._waits_for_all else "1",
+            "idempotent": self._waits_for_all and options.idempotent,
+            "isolation": options.isolation,
+        }
+        program = library.Program(options.client, recipe(options.version), settings)
+        return await program.command(cast(Dials, network), name, self.nodes, self.queues(), orders)
+
+    def offsets_have_gaps(self, uses: Collection[str]) -> bool:
+        """Return whether transactions of a client library may leave marks; other workloads' count as such anyway."""
+        return Use.DELIVERIES in uses
 
     def holders(self, queue: QueueRef) -> tuple[str, ...]:
         """Return the replicas of a partition, the preferred leader first; consumers may read from each (KIP-392)."""

@@ -1,11 +1,12 @@
-"""How Apache Kafka's programs come onto this machine: its broker with all that it needs, by Maven."""
+"""How Apache Kafka's programs come onto this machine: its broker, and a program with its own client."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from chaos.recipe import Recipe, Step
-from drivers._java import maven
+from drivers._java import client_library, maven
 
 SYSTEM = "kafka"
 #: The preferred one first. Others are made on demand.
@@ -31,7 +32,11 @@ def recipe(version: str) -> Recipe:
         system=SYSTEM,
         version=version,
         tools=maven.TOOLS,
-        files={"pom.xml": maven.project("kafka-programs", (("org.apache.kafka", "kafka_2.13", version), *logging))},
+        files={
+            "pom.xml": maven.project("kafka-programs", (("org.apache.kafka", "kafka_2.13", version), *logging)),
+            **client_library.sources(client_library.SOURCES, client_library.SHARED),
+            **client_library.sources(Path(__file__).parent / "jvm"),
+        },
         steps=(
             Step(
                 command=maven.FETCH,
@@ -39,6 +44,7 @@ def recipe(version: str) -> Recipe:
                 mend=maven.fix(f"Kafka's binary release kafka_2.13-{version}") + "; is there such a version at all?",
             ),
             maven.MAKE_JAVA,
+            client_library.compiles(f"{maven.LIB}/*"),
         ),
         makes=(f"{maven.LIB}/kafka_2.13-{version}.jar",),
     )
