@@ -20,6 +20,9 @@ _LOG4J2 = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
     ("org.apache.logging.log4j", "log4j-core", "2.24.3"),
 )
+#: Where the jar is that has Kafka's own tier of files, a test jar; the folder is empty where there is none.
+TIER = "tier"
+_FETCH_TIER = f'mvn -B -q -C dependency:copy -Dartifact="$0" -DoutputDirectory={TIER} || mkdir -p {TIER}'
 
 
 def recipe(version: str) -> Recipe:
@@ -42,6 +45,11 @@ def recipe(version: str) -> Recipe:
                 command=maven.FETCH,
                 does="fetch its jars with Maven (46 MiB)",
                 mend=maven.fix(f"Kafka's binary release kafka_2.13-{version}") + "; is there such a version at all?",
+            ),
+            Step(
+                command=("/bin/sh", "-c", _FETCH_TIER, f"org.apache.kafka:kafka-storage:{version}:jar:test"),
+                does="fetch Kafka's local tier, where the registry has it",
+                mend="is the disk full?",
             ),
             maven.MAKE_JAVA,
             client_library.compiles(f"{maven.LIB}/*"),
