@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
 import time
 from base64 import b64decode
 from collections.abc import Coroutine, Mapping
@@ -192,7 +194,7 @@ def judged(tmp_path: Path, wrong: str = "", **options: int) -> History:
     history = load.history
 
     async def both() -> None:
-        made = workload.create(workload.Options(rate_per_s=400, drain_s=4, **options))
+        made = workload.create(workload.Options(rate_per_s=400, drain_s=8, **options))
         history.phase("load")
         await made.run(cast(Load, load))
         history.phase("recover")
@@ -236,3 +238,64 @@ def test_a_refusal_is_sure_where_there_was_one_attempt(tmp_path: Path) -> None:
     ends = {(json.loads(row["value"])["via"], row["type"]) for row in refused}
     assert ("sync", "fail") in ends and ("async", "info") in ends
     assert ("sync", "info") not in ends and ("async", "fail") not in ends
+
+
+# The program with Kafka's own client
+
+ENDS = """
+package stormproof.kafka;
+
+import java.util.Set;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.NotEnoughReplicasAfterAppendException;
+import org.apache.kafka.common.errors.NotEnoughReplicasException;
+import org.apache.kafka.common.errors.TimeoutException;
+import stormproof.client.Harness;
+
+final class Ends {
+    public static void main(String[] arguments) throws Exception {
+        Harness harness = new Harness(Json::write, Json::read);
+        TopicPartition queue = new TopicPartition("storm", 0);
+        Exception[] errors = {
+            new NotEnoughReplicasException("19"), new NotEnoughReplicasAfterAppendException("20"),
+            new TimeoutException("no answer"), null,
+        };
+        for (Set<Integer> sure : Set.of(Set.of(19), Set.<Integer>of())) {
+            for (Exception error : errors) {
+                Sent sent = new Sent(harness.begin("send", "p", 0, "sure", sure.size()), queue, sure, () -> { });
+                RecordMetadata none = new RecordMetadata(queue, -1, 0, -1, -1, -1);
+                Thread sender = new Thread(() -> sent.onCompletion(none, error));
+                sender.start();
+                sender.join();
+            }
+        }
+        Sent early = new Sent(harness.begin("send", "p", 0, "sure", 2), queue, Set.of(), () -> { });
+        early.onCompletion(null, new TimeoutException("no metadata"));
+        early.onCompletion(new RecordMetadata(queue, 5, 0, -1, -1, -1), null);
+        Runtime.getRuntime().halt(0);
+    }
+}
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(
+    shutil.which("javac") is None or not (RECIPES[0].installed and (RECIPES[0].folder / CLASSES).is_dir()),
+    reason="not there: stormproof install kafka, with a JDK",
+)
+def test_what_the_end_of_a_send_says_of_the_message(tmp_path: Path) -> None:
+    """An error is sure only of a single attempt, or before the library took the message; the first end counts."""
+    (tmp_path / "Ends.java").write_text(ENDS)
+    jars = f"{RECIPES[0].folder / CLASSES}:{RECIPES[0].folder / LIB}/*"
+    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, str(tmp_path / "Ends.java")], check=True)
+    ends: dict[int, list[str]] = {}
+    argv = ["java", "-cp", f"{tmp_path}:{jars}", "stormproof.kafka.Ends"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None and program.stdout is not None
+        for number in range(1, 10):
+            begun = json.loads(program.stdout.readline())
+            program.stdin.write(json.dumps({"id": number, "key": "0", "body": "x"}).encode() + b"\n")
+            program.stdin.flush()
+            ends.setdefault(begun["sure"], []).append(json.loads(program.stdout.readline())["type"])
+    assert ends == {1: ["fail", "info", "info", "info"], 0: ["info", "info", "info", "info"], 2: ["fail"]}
