@@ -55,7 +55,8 @@ def _how(rows: Rows, at: int) -> str:
 
 
 def _one_offset_of_a_message(rows: Rows, found: Findings) -> None:
-    """A send that may have succeeded may have stored its message once, whatever the client library does inside."""
+    """A send that may have succeeded may have stored its message once, whatever the client library does inside; and all
+    that an idempotent producer has repeated have stored it once together."""
     sent, given, count = rows.memo(Sent.of), rows.memo(Given.of), rows.memo(facts.messages)[1]
     known = rows.column("message")[given.at] >= 0
     acked = sent.ok & (sent.offset >= 0)
@@ -68,7 +69,7 @@ def _one_offset_of_a_message(rows: Rows, found: Findings) -> None:
     once = near[order[starts]]
     _, begin = groups(number[once], queue[once])
     copies = np.diff(np.append(begin, len(once)))
-    every, tried = (np.bincount(of, minlength=count) for of in (sent.number, sent.number[~sent.failed]))
+    every, tried = (np.bincount(of, minlength=count) for of in (sent.number, sent.number[~sent.failed & ~sent.again]))
     first = number[once[begin]]
     allowed = np.maximum(tried[first], 1)
     index = rows.column("index")

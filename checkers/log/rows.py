@@ -51,7 +51,8 @@ TRANSACTIONS = (
 class Sent:
     """Sends, in the order of their invocations. ``number``: of the message, as :func:`checkers._facts.messages` has it;
     ``offset``: where the answer says that it stands for readers (-1: nowhere, or unknown); ``stored``: where it was
-    written in a transaction that is not known to be committed."""
+    written in a transaction that is not known to be committed; ``again``: it and an attempt before it, of unknown
+    outcome, store the message once between them, as its idempotent producer is promised."""
 
     invoke: Ints
     done: Ints
@@ -63,6 +64,7 @@ class Sent:
     micro: Ints
     offset: Ints
     stored: Ints
+    again: Flags
 
     @classmethod
     def of(cls, rows: Rows) -> Sent:
@@ -73,6 +75,8 @@ class Sent:
         offset[calls.ok] = rows.column("offset")[calls.done[calls.ok]]
         open_ = ended & ~calls.ok
         stored[open_] = rows.numbers("stored", calls.done[open_])
+        again = np.zeros(len(calls.invoke), dtype=np.bool_)
+        again[open_] = rows.numbers("again", calls.done[open_]) > 0
         made = cls(
             invoke=calls.invoke,
             done=calls.done,
@@ -84,6 +88,7 @@ class Sent:
             micro=rows.numbers("micro", calls.invoke),
             offset=offset,
             stored=stored,
+            again=again,
         )
         return made.only((made.queue >= 0) & (rows.column("message")[made.invoke] >= 0))
 

@@ -8,7 +8,7 @@ again; if another one is, it begins the next epoch, as Kafka's own clients do (K
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chaos.ops import Answer, Failed, QueueRef, Unknown
@@ -52,19 +52,20 @@ class IdempotentClient(QueueClient):
         try:
             records = wire.batch(key.encode(), body, time.time(), by)
             answer = await self.produce(queue, records, NOT_APPENDED | COUNTED_OTHERWISE)
-        except Failed as error:
-            if not is_retry:
+        except (Failed, Unknown) as error:
+            code = error.answer.value.get(ERROR)
+            if isinstance(error, Failed) and not is_retry:
                 count.doubtful = None
-                if error.answer.value.get(ERROR) in COUNTED_OTHERWISE:
+                if code in COUNTED_OTHERWISE:
                     count.epoch, count.next = count.epoch + 1, 0
-            raise
-        except Unknown as error:
-            if error.answer.value.get(ERROR) == HAS_IT:
+            elif code == HAS_IT:
                 count.next, count.doubtful = count.next + 1, None
+            if is_retry:
+                raise _again(error) from error
             raise
         count.next, count.doubtful = count.next + 1, None
         if is_retry:
-            raise Unknown("it is stored once, by this attempt or an earlier one", Answer(node=answer.node))
+            raise _again(Unknown("it is stored once, by this attempt or an earlier one", Answer(node=answer.node)))
         return answer
 
     async def _count(self, queue: QueueRef) -> _Count:
@@ -77,3 +78,8 @@ class IdempotentClient(QueueClient):
             )
             self._producer, self._epoch = found.producer_id, found.producer_epoch
         return self._counts.setdefault(queue, _Count(self._epoch))
+
+
+def _again(error: Failed | Unknown) -> Failed | Unknown:
+    """Return the end of an attempt that stores nothing besides what an attempt before it may have stored."""
+    return type(error)(error.reason, replace(error.answer, value={**error.answer.value, "again": 1}))

@@ -20,6 +20,12 @@ QUEUE, OTHER = (QueueRef(index=index, topic="storm", queue_id=index) for index i
 OK, UNKNOWN, REFUSED = 0, 7, 19
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine under load is no silent server."""
+    monkeypatch.setattr("drivers.kafka.connection.REQUEST_S", 60.0)
+
+
 def numbers(*sends: tuple[str, int], queues: tuple[QueueRef, ...] = (), **options: Any) -> list[tuple[str, int, int]]:
     """Send these messages, each to be answered by a code; return how each ended, and the epoch and number it had."""
     codes = iter([code for _, code in sends])
@@ -33,7 +39,7 @@ def numbers(*sends: tuple[str, int], queues: tuple[QueueRef, ...] = (), **option
                 await client.send(queues[number] if queues else QUEUE, "0A", body.encode())
                 ends.append("ok")
             except (Failed, Unknown) as error:
-                ends.append(type(error).__name__)
+                ends.append(type(error).__name__ + " again" * ("again" in error.answer.value))
         return ends
 
     ends = asyncio.run(use())
@@ -63,8 +69,12 @@ def test_messages_are_counted_in_each_queue_and_a_refused_one_is_not() -> None:
 
 def test_a_retry_has_the_same_number_and_whether_it_was_stored_by_that_is_unknown() -> None:
     found = numbers(("a", OK), ("b", UNKNOWN), ("b", REFUSED), ("b", OK), ("c", OK))
-    assert found == [("ok", 0, 0), ("Unknown", 0, 1), ("Failed", 0, 1), ("Unknown", 0, 1), ("ok", 0, 2)]
-    assert numbers(("a", UNKNOWN), ("a", HAS_IT), ("b", OK)) == [("Unknown", 0, 0), ("Unknown", 0, 0), ("ok", 0, 1)]
+    assert found == [("ok", 0, 0), ("Unknown", 0, 1), ("Failed again", 0, 1), ("Unknown again", 0, 1), ("ok", 0, 2)]
+    assert numbers(("a", UNKNOWN), ("a", HAS_IT), ("b", OK)) == [
+        ("Unknown", 0, 0),
+        ("Unknown again", 0, 0),
+        ("ok", 0, 1),
+    ]
 
 
 def test_another_message_after_one_of_unknown_outcome_begins_an_epoch_in_that_queue_alone() -> None:
@@ -78,7 +88,9 @@ def test_a_broker_that_has_counted_otherwise_gets_a_new_epoch_unless_that_is_of_
     found = numbers(("a", OK), ("b", code), ("b", OK))
     assert found == [("ok", 0, 0), ("Failed", 0, 1), ("ok", 1, 0)]
     found = numbers(("a", UNKNOWN), ("a", code), ("a", OK))
-    assert found == [("Unknown", 0, 0), ("Failed", 0, 0), ("Unknown", 0, 0)], "the first may be stored elsewhere"
+    assert found == [("Unknown", 0, 0), ("Failed again", 0, 0), ("Unknown again", 0, 0)], (
+        "the first may be stored elsewhere"
+    )
 
 
 def test_who_gets_no_id_sends_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.checkers.histories import content, m
 from tests.checkers.log.logs import Logs, X, Y, check, violations
 
 
@@ -23,6 +24,16 @@ def test_a_message_at_two_offsets() -> None:
     refused_once = Logs().put((0, 0)).tried(0, type="fail").read_all((0, 0), (1, 0))
     sent_twice = Logs().put((0, 0)).tried(0).read_all((0, 0), (1, 0))
     check(bad=[(stored_twice, ["duplicate"]), (refused_once, ["duplicate"])], good=[sent_twice])
+
+
+def test_a_message_that_an_idempotent_producer_sent_again() -> None:
+    def again(*places: tuple[int, int], type: str = "info") -> Logs:
+        history = Logs().put((9, 9)).tried(0)
+        op = history.invoke("send", process="again.0", queue=X, message=m(0, X), hash=content(m(0, X)))
+        history.complete(op, type, value={"again": 1})
+        return history.read_all(*places, (9, 9))
+
+    check(bad=[(again((0, 0), (1, 0)), ["duplicate"])], good=[again((0, 0)), again((0, 0), type="fail")])
 
 
 def test_a_message_that_readers_went_past() -> None:
