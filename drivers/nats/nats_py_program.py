@@ -89,7 +89,7 @@ class Clients:
             try:
                 ack = await self._js.publish(streams[queue][1], sent.body.encode(), timeout=REQUEST_S, headers=headers)
             except Exception as error:
-                sent.end("fail" if _is_refusal(error) else "info", reason=repr(error)[:200])
+                sent.end("fail" if _is_refusal(error) else "info", reason=_told(error))
                 continue
             if ack.duplicate:
                 sent.end("info", reason=f"an earlier attempt has stored it as number {ack.seq}")
@@ -106,7 +106,7 @@ class Clients:
                         heard[queue] = await self._js.pull_subscribe(subject, durable=POP, stream=stream, config=config)
                     messages = await heard[queue].fetch(BATCH, timeout=FETCH_S)
                 except Exception as error:
-                    _tell(name, error)
+                    _note(name, error)
                     await asyncio.sleep(PAUSE_S)
                     continue
                 await self._given(name, queue, POP, messages)
@@ -121,7 +121,7 @@ class Clients:
         try:
             await message.ack_sync(timeout=REQUEST_S)
         except Exception as error:
-            done.end("info", reason=repr(error)[:200])
+            done.end("info", reason=_told(error))
         else:
             done.end("ok")
 
@@ -137,7 +137,7 @@ class Clients:
                 heard = heard or await self._js.subscribe(subject, stream=stream, ordered_consumer=True)
                 message = await heard.next_msg(timeout=FETCH_S)
             except Exception as error:
-                _tell(name, error)
+                _note(name, error)
                 await asyncio.sleep(PAUSE_S)
             else:
                 await self._given(name, queue, ORDERLY, [message], in_order=1)
@@ -161,16 +161,20 @@ def _is_refusal(error: Exception) -> bool:
     return isinstance(error, NoStreamResponseError) or getattr(error, "err_code", 0) in REFUSED
 
 
-def _tell(name: str, error: Exception) -> None:
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _note(name: str, error: Exception) -> None:
     if not isinstance(error, TimeoutError):
-        print(f"{name}: {error!r}"[:300], file=sys.stderr, flush=True)
+        print(f"{name}: {_told(error)}", file=sys.stderr, flush=True)
 
 
 async def main() -> None:
     """Run all clients until standard input ends."""
 
     async def quiet(error: Exception) -> None:
-        _tell("connection", error)
+        _note("connection", error)
 
     orders, harness = json.loads(os.environ["STORMPROOF_ORDERS"]), Harness()
     listening = asyncio.ensure_future(harness.listen())
