@@ -28,6 +28,7 @@ from chaos.errors import BadInput
 from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
+from chaos.positions import PositionedReader
 from chaos.program import Program
 from drivers.nats import final_state, library, status
 from drivers.nats.api import ABOUT_SERVERS, ACCOUNT, API, REQUEST_S, Json, Session, parsed, refusal
@@ -178,6 +179,9 @@ class Nats:
 
     def client(self, network: Network, name: str) -> Client:
         return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=self.options.deduplicate)
+
+    def log_reader(self, network: Network, name: str) -> PositionedReader:
+        return PositionedReader(self.client(network, name))
 
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         header = MESSAGE_ID if self.options.deduplicate else KEY
