@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from benchmarks.laws.blocks import block, joined, table_of
 from benchmarks.longer.rows import Stream
 from chaos.driver import Evidence
 from chaos.history import manifest
-from chaos.history.beginnings import Beginnings
 from chaos.history.columns import COLUMNS, INTEGERS, VALUE, WORDS
 from chaos.history.directory import write_meta
 from chaos.history.format import FORMAT
@@ -95,7 +95,7 @@ def make(folder: Path, messages: int, kind: str = "plain", workers: int = 1) -> 
         else:
             with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
                 planted = list(pool.map(write, range(len(sizes))))
-        rows = _merge([_harness(), *(_read(Path(queues), number) for number in range(len(sizes)))], run)
+        rows = _merge([harness(), *(_read(Path(queues), number) for number in range(len(sizes)))], run)
     write_meta(run, {**META, "format": FORMAT, "run": run.name, "seed": 0, "rows": rows})
     return Made(run=run, messages=sum(sizes), rows=rows, planted=sum(planted, Counter()))
 
@@ -103,9 +103,9 @@ def make(folder: Path, messages: int, kind: str = "plain", workers: int = 1) -> 
 def _write(folder: Path, sizes: list[int], rate: int, number: int) -> Counter[str]:
     """Write the rows of a queue, numbered among themselves, in order of time; return what is planted there."""
     made = _Queue(number, sizes[number], rate, np.random.default_rng([len(sizes), number]))
-    table = _table(made.rows())
+    table = table_of(made.rows())
     with pa.OSFile(str(folder / str(number)), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
+        writer.writetable_of(table)
     return made.planted
 
 
@@ -130,9 +130,9 @@ def _merge(tables: list[pa.Table], run: Path) -> int:
             number[begin:end] = place[done : done + end - begin]
             done, of = done + end - begin, one["op"].to_numpy()
             op.append(np.where(of >= 0, number[of], -1))
-        joined = pa.concat_tables(rows).unify_dictionaries().take(pa.array(order))
-        joined = joined.set_column(0, "index", pa.array(stream.rows + np.arange(len(order))))
-        stream.add_whole(joined.set_column(COLUMNS.index("op"), "op", pa.array(np.concatenate(op)[order])).cast(SCHEMA))
+        whole = pa.concat_tables(rows).unify_dictionaries().take(pa.array(order))
+        whole = whole.set_column(0, "index", pa.array(stream.rows + np.arange(len(order))))
+        stream.add_whole(whole.set_column(COLUMNS.index("op"), "op", pa.array(np.concatenate(op)[order])).cast(SCHEMA))
         begins = ends
     stream.close()
     return stream.rows
@@ -173,7 +173,7 @@ class _Queue:
 
     def rows(self) -> dict[str, Any]:
         self._plant(len(self._asked))
-        return _joined([*self._sends(), *self._pulls(), *self._commits(), *self._ends(), *self._drain()])
+        return joined([*self._sends(), *self._pulls(), *self._commits(), *self._ends(), *self._drain()])
 
     def _plant(self, batches: int) -> None:
         """Each kind so often as the rate says, at batches that the generator draws; neither the first nor the last."""
@@ -242,7 +242,7 @@ class _Queue:
         who = np.array([f"producer-{n}.0" for n in range(PRODUCERS)], dtype=object)[sent % PRODUCERS]
         same = {"queue": self._number, "message": self._message[sent], "hash": self._hash[sent], "process": who}
         ok = self._type[sent] == "ok"
-        asked = _block("send", self._began[sent], type="invoke", **same)
+        asked = block("send", self._began[sent], type="invoke", **same)
         answer = {"offset": np.where(ok, sent, -1), "epoch": np.where(ok, 1, -1), "node": np.where(ok, "broker-0", "")}
         time, message = (np.array(column, dtype=np.int64) for column in zip(*[(0, -1), *self._extra], strict=True))
         unclear = {
@@ -253,8 +253,8 @@ class _Queue:
         }
         return [
             asked,
-            _block("send", self._ended[sent], type=self._type[sent], of=asked, **answer, **same),
-            _block("send", time[1:], type="invoke", **unclear),
+            block("send", self._ended[sent], type=self._type[sent], of=asked, **answer, **same),
+            block("send", time[1:], type="invoke", **unclear),
         ]
 
     def _pulls(self) -> list[dict[str, Any]]:
@@ -262,17 +262,17 @@ class _Queue:
         again = np.append(False, batch[1:] == batch[:-1])
         time = _after(batch) + 250 * again
         same = {"queue": self._number, "process": "consumer-0.0"}
-        asked = _block("pull", time, type="invoke", offset=self._asked[batch], value=GROUP, **same)
+        asked = block("pull", time, type="invoke", offset=self._asked[batch], value=GROUP, **same)
         end = self._known(time)
         answers = [f'{{"minimum":0,"maximum":{known},"source":"local"}}' for known in end.tolist()]
         answer = {"type": "ok", "node": "broker-0", "epoch": 1, **same}
-        done = _block("pull", time + 10, of=asked, value=np.array(answers, dtype=object), **answer)
+        done = block("pull", time + 10, of=asked, value=np.array(answers, dtype=object), **answer)
         slot = (batch[:, None] * BATCH + np.arange(BATCH)).ravel()
         call = np.repeat(np.arange(len(batch)), BATCH)
         keep = self._read[slot]
         slot, call = slot[keep], call[keep]
         given = {"offset": slot, "message": self._stored[slot], "hash": self._stored_hash[slot]}
-        return [asked, done, _block("delivered", time[call] + 10, of=asked, call=call, **given, **answer)]
+        return [asked, done, block("delivered", time[call] + 10, of=asked, call=call, **given, **answer)]
 
     def _known(self, time: Ints) -> Ints:
         """Return the end of the queue if all that was sent before this time stands in it: no later answer contradicts
@@ -283,15 +283,15 @@ class _Queue:
     def _commits(self) -> list[dict[str, Any]]:
         batch = np.arange(len(self._asked))
         same = {"queue": self._number, "process": "consumer-0.0", "value": '{"group":"g"}'}
-        asked = _block("commit", _after(batch) + 20, type="invoke", offset=(batch + 1) * BATCH, **same)
+        asked = block("commit", _after(batch) + 20, type="invoke", offset=(batch + 1) * BATCH, **same)
         acked = {"offset": (batch + 1) * BATCH, "node": "broker-0", "epoch": 1}
-        done = _block("commit", _after(batch) + 30, type="ok", of=asked, **acked, **same)
+        done = block("commit", _after(batch) + 30, type="ok", of=asked, **acked, **same)
         good = batch[::64]
         queries = [*zip((_after(good) + 150).tolist(), ((good + 1) * BATCH).tolist(), strict=True), *self._queries]
         time, offset = (np.array(column, dtype=np.int64) for column in zip(*queries, strict=True))
-        question = _block("committed", time, type="invoke", **same)
+        question = block("committed", time, type="invoke", **same)
         found = {"offset": offset, "node": "broker-0", "epoch": 1}
-        return [asked, done, question, _block("committed", time + 5, type="ok", of=question, **found, **same)]
+        return [asked, done, question, block("committed", time + 5, type="ok", of=question, **found, **same)]
 
     def _ends(self) -> list[dict[str, Any]]:
         time = _after(np.arange(0, len(self._asked), 3)) + 60
@@ -299,25 +299,25 @@ class _Queue:
         asked_at = np.array([at for at, _ in bounds], dtype=np.int64)
         answers = np.array([f'{{"minimum":0,"maximum":{end}}}' for _, end in bounds], dtype=object)
         same = {"queue": self._number, "process": "monitor-0.0"}
-        asked = _block("bounds", asked_at, type="invoke", **same)
+        asked = block("bounds", asked_at, type="invoke", **same)
         return [
             asked,
-            _block("bounds", asked_at + 5, type="ok", of=asked, value=answers, node="broker-0", epoch=1, **same),
+            block("bounds", asked_at + 5, type="ok", of=asked, value=answers, node="broker-0", epoch=1, **same),
         ]
 
     def _drain(self) -> list[dict[str, Any]]:
         batch = np.arange(len(self._asked))
         same = {"queue": self._number, "process": "drain-0-reader"}
-        start = _block("drain", np.array([DRAIN + 1]), type="invoke", offset=0, value=PROVER, **same)
+        start = block("drain", np.array([DRAIN + 1]), type="invoke", offset=0, value=PROVER, **same)
         time = DRAIN + 2 + batch * 10
-        asked = _block("pull", time, type="invoke", offset=batch * BATCH, value=PROVER, **same)
+        asked = block("pull", time, type="invoke", offset=batch * BATCH, value=PROVER, **same)
         bounds = f'{{"minimum":0,"maximum":{self._size}}}'
         answer = {"type": "ok", "node": "broker-0", "epoch": 1, **same}
-        done = _block("pull", time + 1, of=asked, value=bounds, **answer)
+        done = block("pull", time + 1, of=asked, value=bounds, **answer)
         slot = np.flatnonzero(self._kept)
         given = {"offset": slot, "message": self._final[slot], "hash": self._final_hash[slot]}
-        read = _block("delivered", time[slot // BATCH] + 1, of=asked, call=slot // BATCH, **given, **answer)
-        end = _block("drain", time[-1:] + 20, of=start, type="ok", offset=self._size, value=PROVER, **same)
+        read = block("delivered", time[slot // BATCH] + 1, of=asked, call=slot // BATCH, **given, **answer)
+        end = block("drain", time[-1:] + 20, of=start, type="ok", offset=self._size, value=PROVER, **same)
         return [start, asked, done, read, end]
 
 
@@ -351,54 +351,8 @@ def _after(batch: Any) -> Any:
     return (batch + 1) * BATCH * STEP + 200
 
 
-def _block(f: str, time: Ints, **columns: Any) -> dict[str, Any]:
-    """Rows of one kind. ``of``: the rows of the invocations that these belong to, one each, or those of the numbers
-    ``call``."""
-    return {"f": f, "time": time, "of": None, "call": None, **columns}
-
-
-def _joined(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return all rows of a queue in order of time, messages behind the end of the pull that brought them. ``op`` is the
-    place of the invocation among them."""
-    lengths = [len(block["time"]) for block in blocks]
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
-    start_of = {id(block): start for block, start in zip(blocks, starts, strict=True)}
-    op = np.full(sum(lengths), -1, dtype=np.int64)
-    for block, start, length in zip(blocks, starts, lengths, strict=True):
-        if block["of"] is not None:
-            call = np.arange(length) if block["call"] is None else block["call"]
-            op[start : start + length] = start_of[id(block["of"])] + call
-    time = np.concatenate([block["time"] for block in blocks])
-    order = np.argsort(time, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    joined: dict[str, Any] = {"time": time[order], "op": np.where(op >= 0, place[op], -1)[order]}
-    for name in ("epoch", "queue", "offset", "message", "hash"):
-        joined[name] = np.concatenate([_filled(block, name, -1, np.int64) for block in blocks])[order]
-    for name in ("type", "f", "process", "node", VALUE):
-        joined[name] = np.concatenate([_filled(block, name, "", object) for block in blocks])[order]
-    return joined
-
-
-def _filled(block: dict[str, Any], name: str, none: Any, kind: Any) -> npt.NDArray[Any]:
-    given = block.get(name, none)
-    return given if isinstance(given, np.ndarray) else np.full(len(block["time"]), given, dtype=kind)
-
-
-def _table(columns: dict[str, Any]) -> pa.Table:
-    """Return the rows of a queue, of which ends repeat their beginnings."""
-    count = len(columns["time"])
-    arrays = {name: pa.repeat(pa.scalar(-1, pa.int64()), count) for name in INTEGERS}
-    arrays |= {name: pa.array(columns[name]) for name in ("op", "epoch", "queue", "offset", "message", "hash")}
-    arrays |= {"index": pa.array(np.arange(count)), "time_ns": pa.array(columns["time"] * 1_000)}
-    for name in ("type", "f", "process", "node"):
-        arrays[name] = pa.array(columns[name], pa.string()).dictionary_encode()
-    arrays |= {"kind": pa.repeat("op", count).dictionary_encode(), VALUE: pa.array(columns[VALUE], pa.string())}
-    return Beginnings().repeat(pa.table({name: arrays[name] for name in COLUMNS}))
-
-
-def _harness() -> pa.Table:
-    """Return the rows before the load, and the one that begins the drain."""
+def harness() -> pa.Table:
+    """Return the rows before the load, and the one that begins the final read."""
     empty: dict[str, Any] = {**dict.fromkeys(INTEGERS, -1), **dict.fromkeys((*WORDS, VALUE), ""), "kind": "harness"}
     rows = [(0, "phase", '{"phase":"load"}'), (0, "recovered", '{"seconds":1}'), (DRAIN, "phase", '{"phase":"drain"}')]
     told = [empty | {"time_ns": time * 1_000, "f": f, VALUE: value} for time, f, value in rows]

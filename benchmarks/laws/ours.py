@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.laws.histories import META, Made
+from chaos.history.directory import read_meta
 from chaos.history.run_meta import RunMeta
 from chaos.judging.divided import Divided
 from chaos.judging.engine import verdicts
@@ -22,40 +23,43 @@ from chaos.kernel import Key
 from chaos.law import RunContext
 from chaos.verdict import Validity
 
-#: The laws about what clients saw. Of those with several kernels, the ones over rows of queues.
-LAWS = ("durability", "agreement", "no-rollback", "order", "consumers")
-CONTEXT = RunContext(run="benchmark", seed=0, meta=RunMeta.of(META))
+#: The laws about what clients saw; and those about logs and transactions.
+QUEUES, LOGS = ("durability", "agreement", "no-rollback", "order", "consumers"), ("log", "isolation")
+#: What kernels need together that look at rows of queues.
+OF_QUEUES = (Key.QUEUE, Key.OFFSET, Key.MESSAGE, Key.CALL)
 
 
 class Chosen(Registry):
     """Some of our laws. Kernels don't travel: a worker chooses them again."""
 
-    def __reduce__(self) -> tuple[Callable[[], Registry], tuple[()]]:
-        return chosen, ()
+    def __reduce__(self) -> tuple[Callable[..., Registry], tuple[str, ...]]:
+        return chosen, tuple(sorted({law.promise.name for law in self.kernels.values()}))
 
 
 @cache
-def chosen() -> Registry:
-    """Return the kernels that look at rows of queues, and have their evidence. Raises ``ValueError`` when a law has
-    none."""
+def chosen(*laws: str) -> Registry:
+    """Return the kernels of these laws that have their evidence; of those about queues, the ones that look at rows of
+    queues. Raises ``ValueError`` when a law has none."""
     kernels = {
         key: law
         for key, law in registry().kernels.items()
-        if law.promise.name in LAWS
-        and law.needs.key in (Key.QUEUE, Key.OFFSET, Key.MESSAGE, Key.CALL)
-        and set(law.needs.evidence) <= CONTEXT.evidence
+        if law.promise.name in laws
+        and (law.needs.key in OF_QUEUES or law.promise.name in LOGS)
+        and set(law.needs.evidence) <= RunMeta.of(META).reported
     }
-    if missing := set(LAWS) - {law.promise.name for law in kernels.values()}:
+    if missing := {*laws} - {law.promise.name for law in kernels.values()}:
         raise ValueError(f"no kernel of {', '.join(sorted(missing))} looks at queues; broken: {registry().broken}")
     return Chosen(kernels, {})
 
 
 def count(session: Any, made: Made) -> Counter[str]:
     """How often each anomaly is found. Raises ``ValueError`` when something was left undecided."""
-    layout = Layout(meta=CONTEXT.meta, plan=plan(chosen().kernels, CONTEXT.meta))
-    found = Divided(session, made.pieces, layout).examine(CONTEXT, known=chosen())
+    meta = read_meta(made.run)
+    context, known = RunContext(run="benchmark", seed=0, meta=meta), chosen(*(LOGS if meta.uses else QUEUES))
+    layout = Layout(meta=meta, plan=plan(known.kernels, meta))
+    found = Divided(session, made.pieces, layout).examine(context, known=known)
     counted: Counter[str] = Counter()
-    for verdict in verdicts(CONTEXT, found, chosen()):
+    for verdict in verdicts(context, found, known):
         if verdict.validity is Validity.UNKNOWN:
             raise ValueError(f"{verdict.law}: {verdict.why}")
         for anomaly in verdict.anomalies:

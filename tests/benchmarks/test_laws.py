@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import laws_small
 from benchmarks.laws import __main__ as benchmark
-from benchmarks.laws import by_numpy, histories, ours
+from benchmarks.laws import by_numpy, histories, ours, transactions
 from chaos.history import segments
 from chaos.history.history import History
 from chaos.history.manifest import read
@@ -42,6 +42,18 @@ def test_workers_find_all_that_was_planted(tmp_path: Path) -> None:
     made = histories.make(tmp_path, histories.LEAST)
     with ExitStack() as stack:
         assert +ours.on_one_worker(made, 2, stack)() == made.planted
+
+
+def test_the_laws_about_logs_find_all_that_was_planted_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "SEGMENT_ROWS", 20_000)
+    monkeypatch.setattr(surveying, "TASK_ROWS", 20_000)
+    monkeypatch.setattr(transactions, "RATE", 64)
+    monkeypatch.setattr(transactions, "CHUNK", 64)
+    made = transactions.make(tmp_path, 20_000)
+    assert made.planted["G1c"] == 1 and made.rows > 30_000
+    assert +ours.in_process(made, 1, ExitStack())() == made.planted
 
 
 def test_a_small_run_is_as_good_as_it_says(tmp_path: Path) -> None:
