@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from chaos.deployment import Deployment
+from chaos.deployment import CanRuleRequests, Deployment
 from chaos.deployments import sim
-from chaos.driver import CanReadThroughNodes, Driver, Evidence, evidence_of
+from chaos.driver import CanFrame, CanReadThroughNodes, CanSetUp, Driver, Evidence, evidence_of
 from chaos.errors import BadInput
 from chaos.ops import QueueRef
-from chaos.testing._drivers.bench import Bench, Ended
+from chaos.testing._drivers.bench import Bench, Broken, Ended
 from chaos.testing._drivers.powers import check_events, check_powers
 from chaos.testing._drivers.queues import Queues
 
@@ -49,6 +49,7 @@ def check_driver(
     Without a ``deployment`` that is the simulator with this ``seed``, for systems whose nodes are step functions. The
     load lasts ``load_s``; the system may take ``ready_s`` to settle. What is looked at:
 
+    * what the driver makes once before clients come;
     * ``view``: leaders are replicas, who is settled is in sync, epochs never go back, nothing is known of a system
       that doesn't answer;
     * the client: each call ends in an Answer, Failed or Unknown; acknowledged messages can be read where they were
@@ -95,7 +96,11 @@ async def _check(bench: Bench, load_s: float) -> None:
     if not bench.require(len(bench.nodes) == len(cluster.nodes) > 0, text if cluster.nodes else "cluster has no nodes"):
         raise Ended
     queues = _queues(bench)
+    if isinstance(driver, CanFrame) and isinstance(bench.deployment, CanRuleRequests):
+        bench.deployment.read_requests(driver.framing(), ruled=True)
+    bench.network.codec = cluster.codec
     await bench.deployment.start(cluster, bench.on_trace)
+    await bench.set_up()
     await bench.settled("after its start")
     load = Queues(bench, queues)
     if queues:
@@ -150,6 +155,9 @@ async def _while_nobody_answers(bench: Bench) -> None:
     try:
         view = await bench.view()
         bench.require(not view.settled, "view is settled though no node answers")
+        if isinstance(bench.driver, CanSetUp):
+            made = await bench.call("set_up", bench.driver.set_up(bench.network))
+            bench.require(made is False or isinstance(made, Broken), "set_up returned True though no node answers")
         begin = len(bench.rows)
         await bench.call("collect", bench.driver.collect(bench.network, bench.record))
         wrong = sorted({str(row.get("node", "")) for row in bench.rows[begin:] if row.get("f") == "complete"})

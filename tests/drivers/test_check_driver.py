@@ -13,9 +13,12 @@ from chaos.deployments import process
 from chaos.driver import ClusterView, Disconnected, Evidence, Network, Profile, Record, ReplicaGroup, evidence_of
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
+from chaos.frames import CodecFrames, Frame, Framing
 from chaos.node import NodeSpec
 from chaos.ops import Answer, Failed, QueueRef, Unknown
 from chaos.testing.drivers import check_driver
+from drivers._remoting import frames as remoting
+from drivers._remoting.wire import RemotingCodec
 from drivers.reference import Options, create
 from drivers.reference.driver import ReferenceWithMetadata
 from tests.drivers.toy import GROUP, Toy, ToyClient, ToyObjects, ask
@@ -619,3 +622,69 @@ def test_a_member_says_what_it_owns() -> None:
     assert "group_member: join says {'queues': 3}, expected `queues`, their indexes, and `generation`" in problems(
         Wrong()
     )
+
+
+@pytest.mark.parametrize(
+    "answers, sentence",
+    [
+        ((), "set_up does not return True within 60 s of its start"),
+        ((True, False), "set_up returned False when all was made; it must leave that as it is, and return True"),
+        ((True, True, True), "set_up returned True though no node answers"),
+        ((True, True, None), "set_up raised ValueError: nobody answers; it must never raise"),
+    ],
+)
+def test_a_set_up_ends_once_all_is_made_and_says_when_it_is_not(answers: Sequence[bool | None], sentence: str) -> None:
+    class SetsUp(Toy):
+        asked = 0
+
+        async def set_up(self, network: Network) -> bool:
+            self.asked += 1
+            answer = answers[self.asked - 1] if self.asked <= len(answers) else False
+            if answer is None:
+                raise ValueError("nobody answers")
+            return answer
+
+    assert sentence in problems(SetsUp())
+
+
+class Cut(CodecFrames):
+    """Loses the last byte of each request."""
+
+    def requests(self, buffer: bytearray) -> list[Frame]:
+        return [replace(frame, data=frame.data[:-1]) for frame in super().requests(buffer)]
+
+
+class Shy(CodecFrames):
+    """Its refusals are no answers."""
+
+    def refusal(self, request: Frame) -> bytes:
+        return request.data
+
+
+def _made(kind: type[CodecFrames]) -> CodecFrames:
+    own = remoting.frames("")
+    return kind(RemotingCodec(), kind_of=own.kind_of, size_of=remoting._size_of, error=own.error)
+
+
+def cut(port: str) -> CodecFrames:
+    return _made(Cut)
+
+
+def shy(port: str) -> CodecFrames:
+    return _made(Shy)
+
+
+@pytest.mark.parametrize(
+    "reader, kinds, sentence",
+    [
+        ("cut", remoting.FRAMING.kinds, "requests that are split into frames and joined again are not what was sent"),
+        ("shy", remoting.FRAMING.kinds, "the refusal of a send must be one answer to it; it reads as 0"),
+        ("shy", (), "which Framing.kinds lacks"),
+    ],
+)
+def test_a_framing_reads_all_that_is_said(reader: str, kinds: Sequence[str], sentence: str) -> None:
+    class Framed(ReferenceWithMetadata):
+        def framing(self) -> Framing:
+            return Framing(reader=f"{__name__}:{reader}", kinds=kinds)
+
+    assert sentence in problems(Framed(Options(tier=False)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from chaos.deployment import Deployment
-from chaos.driver import ClusterView, Driver
+from chaos.driver import CanSetUp, ClusterView, Driver
 from chaos.history.columns import GIVEN
 from chaos.ops import Answer, Failed, OpType, Unknown
 from chaos.testing._drivers.network import unreliable
@@ -130,6 +130,25 @@ class Bench:
             self.require(False, problem)
         self._last = view
         return view
+
+    async def set_up(self) -> None:
+        """Have the driver make what its system needs, and see that it may be asked again."""
+        driver = self.driver
+        if not isinstance(driver, CanSetUp):
+            return
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._ready_s
+        while not (made := await self.call("set_up", driver.set_up(self.network))):
+            await self.view()
+            if loop.time() > deadline_s:
+                self.require(False, f"set_up does not return True within {self._ready_s:g} s of its start")
+                raise Ended
+            await asyncio.sleep(POLL_S)
+        self.require(made is True or isinstance(made, Broken), f"set_up returned {made!r}, expected a bool")
+        await self.settled("after its set-up")
+        again = await self.call("set_up", driver.set_up(self.network))
+        text = f"set_up returned {again!r} when all was made; it must leave that as it is, and return True"
+        self.require(again is True or isinstance(again, Broken), text)
 
     async def settled(self, when: str) -> ClusterView:
         """Wait until the driver says that the cluster is settled."""

@@ -11,8 +11,9 @@ from typing import cast
 
 from chaos.deployment import CanReadFiles
 from chaos.driver import Connection, Dials, Disconnected, Network
-from chaos.node import M, Message
+from chaos.node import Codec, M, Message
 from chaos.testing._drivers.forwarder import Address, Forwarder, Loss
+from chaos.testing._drivers.spoken import Spoken
 
 #: How long a request of a silent network takes to fail at most.
 SILENT_S = 0.1
@@ -25,6 +26,10 @@ class UnreliableNetwork:
         self.silent = False
         #: Clients of which an answer was lost so far.
         self.hit: set[str] = set()
+        #: What was said on each connection that the driver has opened, while nothing was lost.
+        self.spoken: list[Spoken] = []
+        #: In whose frames messages are sent, where they are.
+        self.codec: Codec | None = None
         self._network = network
         self._connections: dict[tuple[str, str], _Connection] = {}
         self._losses: dict[str, tuple[int, Loss]] = {}
@@ -34,7 +39,8 @@ class UnreliableNetwork:
     def connect(self, client: str, node: str) -> Connection:
         pair = client, node
         if pair not in self._connections:
-            self._connections[pair] = _Connection(self, client, self._network.connect(client, node))
+            self._connections[pair] = _Connection(self, client, self._network.connect(client, node), Spoken(""))
+            self.spoken.append(self._connections[pair].spoken)
         return self._connections[pair]
 
     async def dial(self, client: str, node: str, port: str = "") -> tuple[StreamReader, StreamWriter]:
@@ -46,6 +52,8 @@ class UnreliableNetwork:
             raise Disconnected("connection refused", sent=False)
         reader, writer = await cast(Dials, self._network).dial(client, node, port)
         if loss is None:
+            self.spoken.append(spoken := Spoken(port))
+            spoken.hear(reader, writer)
             return reader, writer
         deaf = StreamReader()
         if loss is Loss.BROKEN:
@@ -122,6 +130,7 @@ class _Connection:
     network: UnreliableNetwork
     client: str
     inner: Connection
+    spoken: Spoken
 
     async def request(self, message: M, timeout_s: float) -> M:
         loss = self.network.due(self.client)
@@ -131,6 +140,9 @@ class _Connection:
         if loss is Loss.REFUSED:
             raise Disconnected("connection refused", sent=False)
         answer = await self.inner.request(message, timeout_s)
+        if self.network.codec is not None:
+            self.spoken.asked += self.network.codec.encode(message.numbered(answer.number))
+            self.spoken.answered += self.network.codec.encode(answer)
         if loss is Loss.TIMEOUT:
             raise TimeoutError("no answer")
         if loss is Loss.BROKEN:

@@ -8,24 +8,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from chaos.deployment import CanAddNodes, CanKill
+from chaos.deployment import CanAddNodes, CanKill, CanReplaceNodes
 from chaos.driver import (
     CanAddBrokers,
     CanBreakTier,
     CanDrain,
     CanForceSwitch,
+    CanFrame,
     CanRemoveBrokers,
     CanSwitch,
+    CanUpgrade,
     ClusterView,
     ReplicaGroup,
+    ReportsVersion,
     TellsEvents,
     TierEffect,
     TierRule,
     promising,
 )
+from chaos.errors import BadInput
 from chaos.events import MalformedMessage
 from chaos.fault import NotNow, Undo, Verb
 from chaos.log_services import CanHaveGroups, CanReadLogs, CanTransact
+from chaos.node import NodeSpec
 from chaos.ops import Failed, Unknown
 from chaos.services import (
     CanBeOperated,
@@ -37,6 +42,7 @@ from chaos.services import (
     HasLimits,
 )
 from chaos.testing._drivers.bench import Bench, Broken
+from chaos.testing._drivers.framing import check_framing
 from chaos.testing._drivers.limits import check_limits
 from chaos.testing._drivers.logs import check_log_reader
 from chaos.testing._drivers.members import check_group_member
@@ -54,6 +60,8 @@ TRIES, RETRY_S = 5, 1.0
 #: So long the tier is broken at most; somebody should ask something of it meanwhile.
 BROKEN_S = 20.0
 RULE = "check-0"
+#: What no system calls a version.
+NO_VERSION = "no such version"
 
 Check = Callable[[Bench, Any, Queues], Awaitable[None]]
 
@@ -218,6 +226,52 @@ async def _add(bench: Bench, driver: CanAddBrokers) -> None:
     bench.require(node not in driver.newcomers(), f"{node} was welcomed, but newcomers() still names it")
 
 
+async def _upgrade(bench: Bench, driver: CanUpgrade) -> None:
+    """Start a follower as it is started in the version that runs, and have it be as before."""
+    version = driver.system_version() if isinstance(driver, ReportsVersion) else ""
+    before = {spec.name: spec for spec in driver.cluster(bench.mutant).nodes}  # type: ignore[attr-defined]
+    if not bench.require(bool(version), "in_version: system_version() must say which version runs"):
+        return
+    specs = _in_version(bench, driver, version)
+    _in_version(bench, driver, NO_VERSION)
+    if specs is None:
+        return
+    text = f"in_version describes the nodes {', '.join(sorted(specs))}, expected {', '.join(sorted(before))}"
+    bench.require(specs.keys() == before.keys(), text)
+    for name, spec in specs.items():
+        ports = spec.program.ports if spec.program else {}
+        own = before[name].program if name in before else None
+        bench.require(ports == (own.ports if own else {}), f"in_version gives {name} other ports than it has")
+    group, host = _with_followers(await bench.settled("before in_version")), bench.deployment
+    if group is None or not isinstance(host, CanKill) or not isinstance(host, CanReplaceNodes):
+        bench.unchecked.append(f"in_version: no group has a follower in sync, or {host.name} can't replace nodes")
+        return
+    node = sorted(group.followers)[0]
+    for verbs in ((Verb.START,), (Verb.RESTORE, Verb.START)):
+        await host.kill(node)
+        if verbs[0] is Verb.START:
+            await host.replace(specs[node])
+        for verb in verbs:
+            await host.undo(Undo(verb=verb, subject=node))
+        await bench.settled(f"after {node} was started in version {version}")
+
+
+def _in_version(bench: Bench, driver: CanUpgrade, version: str) -> Mapping[str, NodeSpec] | None:
+    """Return the nodes in a version; None for one that is refused, as :data:`NO_VERSION` must be."""
+    try:
+        specs = driver.in_version(version)
+    except (ValueError, BadInput) as error:
+        bench.require(version == NO_VERSION, f"in_version refuses {version}, which runs: {error}")
+        return None
+    except Exception as error:
+        text = f"in_version raised {type(error).__name__}: {error}; only ValueError and BadInput may escape"
+        bench.require(False, text)
+        return None
+    text = f"in_version takes {version!r}; it must refuse what is no version of the system"
+    bench.require(version != NO_VERSION, text)
+    return specs
+
+
 async def _drain(bench: Bench, driver: CanDrain) -> None:
     """Drain a leader in whose place another node can lead, and let it serve again."""
     group = _with_followers(await bench.settled("before drain"))
@@ -289,6 +343,8 @@ CHECKS: Mapping[type, Check] = {
     CanAddBrokers: _alone(_add),
     CanDrain: _alone(_drain),
     CanBreakTier: _break_tier,
+    CanUpgrade: _alone(_upgrade),
+    CanFrame: check_framing,
     CanHoldReads: _alone(check_waiting),
     CanReadLogs: _alone(check_log_reader),
     CanTransact: _alone(check_transactions),
