@@ -1,9 +1,5 @@
 """The program in ``jvm/stormproof/rocketmq``, with the jars of an installed version of RocketMQ: a client of whatever
-speaks its protocol.
-
-A route names brokers by addresses that only the cluster's own network knows, unless its nodes write down those that
-this client was given. Else the program is given one address for each broker, by its port in the route.
-"""
+speaks its protocol."""
 
 from __future__ import annotations
 
@@ -27,17 +23,14 @@ def library_command(
     name: str,
     nameservers: Sequence[Address],
     queues: Sequence[tuple[str, str, int]],
-    endpoints: Mapping[int, Address] | None = None,
     proxies: Sequence[Address] = (),
 ) -> ClientCommand:
     """Return how the program is started as the client ``name``. ``queues``: topic, brokerName and queue id of each, by
-    their numbers in the history. ``endpoints``: where brokers are reached, by the ports in routes. Raises
-    :class:`chaos.errors.MachineError` when it was not compiled."""
+    their numbers in the history. Raises :class:`chaos.errors.MachineError` when it was not compiled."""
     given = {
         **orders,
         "name": name,
         "nameservers": ";".join(map(shown, nameservers)),
-        "endpoints": {str(port): shown(address) for port, address in (endpoints or {}).items()},
         "proxies": ";".join(map(shown, proxies)),
         "queues": [{"topic": topic, "broker": broker, "queue": queue} for topic, broker, queue in queues],
     }

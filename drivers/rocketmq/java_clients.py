@@ -1,13 +1,11 @@
 """Clients of a RocketMQ cluster that use its own libraries, and its own admin tool.
 
-A route names brokers by addresses that only the cluster's own network knows. The programs are given one address for
-each broker instead, which leads there as this client, so that link rules apply to it. A proxy names no broker to its
-clients, but the addresses by which they call it.
+They are given the addresses of name servers, controllers or proxies, which lead there as this client, so that link
+rules apply to it; where answers name brokers, they name such addresses, too (:mod:`drivers._remoting.frames`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from chaos.driver import ClientCommand, Dials
@@ -18,7 +16,7 @@ from chaos.recipe import Recipe
 from drivers._java.client_library import check_orders
 from drivers._java.client_program import java, library_command, shown
 from drivers.rocketmq.cluster import Cluster
-from drivers.rocketmq.programs import NAMESERVER, port_of
+from drivers.rocketmq.programs import NAMESERVER
 
 ADMIN_TOOL = "stormproof.rocketmq.AdminTool"
 
@@ -41,7 +39,6 @@ async def command(
         orders,
         name=name,
         nameservers=[await _nameserver(network, name, cluster, one) for one in cluster.nameservers],
-        endpoints={port_of(one): await network.endpoint(name, one) for one in cluster.brokers},
         proxies=[await network.endpoint(name, one) for one in cluster.proxies],
         queues=[(queue.topic, cluster.group_with(queue), queue.queue_id) for queue in queues],
     )
@@ -50,10 +47,8 @@ async def command(
 async def admin_tool(network: Dials, name: str, cluster: Cluster, installed: Recipe, controller: str) -> ClientCommand:
     """Return how RocketMQ's admin tool is started by the operator ``name`` to have ``controller`` elect a master; the
     group, the cluster and the broker are arguments that follow. Raises as :func:`command` does."""
-    reached = {one: shown(await network.endpoint(name, one)) for one in cluster.controllers}
-    argv = (*java(installed, ADMIN_TOOL), "electMaster", "-a", reached[controller])
-    ports = {str(port_of(one)): endpoint for one, endpoint in reached.items()}
-    return ClientCommand(argv=argv, env={"STORMPROOF_ENDPOINTS": json.dumps(ports)})
+    reached = shown(await network.endpoint(name, controller))
+    return ClientCommand(argv=(*java(installed, ADMIN_TOOL), "electMaster", "-a", reached))
 
 
 async def _nameserver(network: Dials, name: str, cluster: Cluster, nameserver: str) -> Address:

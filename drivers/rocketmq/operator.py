@@ -42,7 +42,7 @@ class Operator:
             raise Failed(f"no controller leads, or it doesn't know {target}")
         command = await java_clients.admin_tool(self._network, self._name, self._cluster, self._installed, leader)
         arguments = ("-c", CLUSTER, "-bn", group, "-b", str(broker))
-        said, complained = await _run(ClientCommand(argv=(*command.argv, *arguments), env=command.env))
+        said, complained = await _run(ClientCommand(argv=(*command.argv, *arguments)))
         result = Answer(node=leader)
         if DONE in said:
             return result

@@ -1,6 +1,6 @@
 """RocketMQ's own Java client as a client of a split cluster: it finds slices where it expects groups of brokers.
 
-Nodes write down, where a route names brokers, the addresses at which this client reaches them, so it is used as it is.
+Where a route names brokers, it names the addresses at which this client reaches them, so it is used as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,5 @@ async def command(
     not compiled."""
     check_orders(orders, KINDS)
     nameservers = [await network.endpoint(name, one) for one in nodes.nameservers]
-    for broker in nodes.brokers:  # from now on, name servers know at which address this client reaches it
-        await network.endpoint(name, broker)
     there = [(queue.topic, places.broker(queue), places.rank(queue)) for queue in queues]
     return library_command(RECIPES[0], orders, name=name, nameservers=nameservers, queues=there)

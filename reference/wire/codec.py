@@ -131,7 +131,10 @@ class RemotingCodec:
             fields[key] = reached(fields[key]) if fields[key] else ""
         if PEERS in fields:
             parts = (peer.partition(":") for peer in fields[PEERS].split(";"))
-            fields[PEERS] = ";".join(f"{number}{colon}{reached(name) if name else ''}" for number, colon, name in parts)
+            fields[PEERS] = ";".join(
+                f"{number}{colon}{reached(name) if number.isdigit() and name else name}"
+                for number, colon, name in parts
+            )
         if request in ROUTES and body:
             body = to_json(_routes(self.read_json(body), reached))
         unchanged = fields == answer.fields and body is answer.body

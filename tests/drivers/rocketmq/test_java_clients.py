@@ -19,6 +19,8 @@ from drivers._java import client_program
 from drivers._java.client_library import CLASSES, SOURCES
 from drivers._java.maven import LIB
 from drivers._java.recipes import GRPC
+from drivers._remoting import frames as remoting
+from drivers._remoting.wire import Command, RemotingCodec, Request
 from drivers.rocketmq import RECIPES
 from drivers.rocketmq.driver import Options, create
 from stormproof import cli
@@ -45,9 +47,21 @@ def test_the_program_is_told_how_it_reaches_whom(monkeypatch: pytest.MonkeyPatch
     made = command(monkeypatch, tmp_path, sync=1, seed=3, gap_ns=5)
     told = json.loads(made.env["STORMPROOF_ORDERS"])
     assert told["nameservers"] == "127.0.0.1:5000;127.0.0.1:5001" and told["name"] == "library"
-    assert told["endpoints"] == {"10911": "127.0.0.1:5002", "10931": "127.0.0.1:5003", "10951": "127.0.0.1:5004"}
     assert told["queues"][1] == {"topic": "storm", "broker": "broker-a", "queue": 1} and told["sync"] == 1
     assert f"{tmp_path}/clients/classes:{tmp_path}/lib/*" in made.argv
+
+
+def test_a_route_as_rocketmq_writes_it_leads_through_the_proxies() -> None:
+    reached = {"127.1.1.2:10911": "127.0.0.1:5002"}.__getitem__
+    asked = Command(code=Request.GET_ROUTEINFO_BY_TOPIC, opaque=7)
+    route = b'{"brokerDatas":[{"brokerAddrs":{0:"127.1.1.2:10911"},"brokerName":"broker-a"}]}'
+    frames = remoting.frames("")
+    (request,) = frames.requests(bytearray(RemotingCodec().encode(asked)))
+    (answer,) = frames.answers(bytearray(RemotingCodec().encode(asked.reply(body=route))), ended=False)
+    (moved,) = RemotingCodec().decode(bytearray(frames.readdress(request, answer, reached)))
+    assert json.loads(moved.body)["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:5002"} and moved.opaque == 7
+    controllers = asked.reply(fields={"peers": "n0-127.1.1.2:9878;1:127.1.1.2:10911", "controllerLeaderAddress": ""})
+    assert RemotingCodec().readdress(0, controllers, reached).fields["peers"] == "n0-127.1.1.2:9878;1:127.0.0.1:5002"
 
 
 def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ faults:
 @needs_jars
 def test_the_program_refuses_a_name_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It starts, tells of a send before it sends, and calls one that reached nobody a failure."""
-    told: dict[str, Any] = {"name": "t", "nameservers": "127.0.0.1:1", "endpoints": {}, "seed": 1, "gap_ns": 1000}
+    told: dict[str, Any] = {"name": "t", "nameservers": "127.0.0.1:1", "seed": 1, "gap_ns": 1000}
     told |= {"queues": [{"topic": "storm", "broker": "broker-a", "queue": 0}], "sync": 1}
     argv = ["java", "-cp", f"{RECIPES[0].folder / CLASSES}:{RECIPES[0].folder / LIB}/*", "stormproof.rocketmq.Main"]
     with subprocess.Popen(
@@ -136,7 +150,7 @@ final class Ends {
 @needs_java
 @needs_jars
 def test_the_program_runs_without_the_client_of_the_proxy() -> None:
-    orders = {"queues": [], "endpoints": {}, "proxies": "", "nameservers": "", "name": "x", "seed": 1, "gap_ns": 1}
+    orders = {"queues": [], "proxies": "", "nameservers": "", "name": "x", "seed": 1, "gap_ns": 1}
     argv = client_program.java(RECIPES[0], client_program.MAIN)
     env = {**os.environ, "STORMPROOF_ORDERS": json.dumps(orders)}
     ended = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

@@ -57,15 +57,12 @@ def elect(target: str = "broker-3", group: str = "broker-b") -> Answer:
 
 
 def test_the_tool_is_told_of_the_leader_the_group_and_the_brokers_id(tool: list[str]) -> None:
-    tool.append(
-        f'echo "$@ $STORMPROOF_ENDPOINTS" > $0.said; printf {shlex.quote(GOOD)}'.replace("$0.said", "/dev/null")
-    )
+    tool.append(f"printf {shlex.quote(GOOD)}")
     assert elect().node == "controller-0"
-    tool[0] = 'echo "SubCommandException $@ $STORMPROOF_ENDPOINTS" >&2'
+    tool[0] = 'echo "SubCommandException $@" >&2'
     with pytest.raises(Failed) as refused:
         elect()
     assert f"electMaster -a 127.0.0.1:5000 -c {CLUSTER} -bn broker-b -b 2" in refused.value.reason
-    assert '"127.0.0.1:5000"' in refused.value.reason
 
 
 @pytest.mark.parametrize(

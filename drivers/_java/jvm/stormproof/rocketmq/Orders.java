@@ -34,11 +34,6 @@ final class Orders {
         return (String) told.get("proxies");
     }
 
-    /** Port of a broker, as its route names it, to {@code HOST:PORT} at which this program reaches it. */
-    Map<?, ?> endpoints() {
-        return (Map<?, ?>) told.get("endpoints");
-    }
-
     /** The queues by their number in the history. */
     List<MessageQueue> queues() {
         return queues;
