@@ -26,6 +26,17 @@ MAKE_JAVA = Step(
     does="make a Java runtime for containers",
     mend="is the disk full?",
 )
+#: Prints the versions that the registry has of ``$1:$2``. Maven lists none, but writes down what there is when it looks
+#: for one within a range (``$0`` is such a project).
+_LIST = """\
+there=$(mktemp -d) && printf '%s' "$0" >"$there/pom.xml" || exit 1
+mvn -B -q -f "$there/pom.xml" dependency:copy-dependencies >/dev/null 2>&1
+rm -rf "$there"
+folder=$HOME/.m2/repository/$(printf '%s' "$1" | tr . /)/$2
+sed -n 's:.*<version>\\(.*\\)</version>.*:\\1:p' "$folder"/maven-metadata-*.xml
+"""
+#: No version is as new.
+_BEYOND_ALL = "[99999,)"
 _PROJECT = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -49,6 +60,12 @@ _DEPENDENCY = """\
 def project(name: str, dependencies: Iterable[tuple[str, str, str]]) -> str:
     """Return a Maven project that needs these: group, artifact and version of each."""
     return _PROJECT.format(name=name, dependencies="\n".join(_DEPENDENCY.format(*one) for one in dependencies))
+
+
+def versions(group: str, artifact: str) -> tuple[str, ...]:
+    """Return the command that prints which versions of an artifact the registry has, a line for each."""
+    beyond = project("versions", [(group, artifact, _BEYOND_ALL)])
+    return ("/bin/sh", "-c", _LIST, beyond, group, artifact)
 
 
 def fix(release: str) -> str:

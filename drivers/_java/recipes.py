@@ -9,12 +9,14 @@ none, and the program that drives RocketMQ's own clients (``jvm/``) is compiled 
 
 from __future__ import annotations
 
+import re
+
 from chaos.recipe import Recipe, Step
 from drivers._java import client_library, maven
 from drivers._java.maven import LIB
 
 SYSTEM = "rocketmq"
-#: The preferred one first. 5.1.2 doesn't start with controllers.
+#: Those that were tried, the preferred one first. 5.1.2 doesn't start with controllers.
 VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.3.2", "5.3.1", "5.3.0", "5.2.0", "5.1.4", "5.1.3")
 #: Their proxy was never published on Maven Central.
 WITHOUT_PROXY = ("5.3.2", "5.3.1", "5.3.0", "5.1.4")
@@ -43,7 +45,12 @@ def _recipe(version: str) -> Recipe:
             **client_library.sources(client_library.SOURCES),
         },
         steps=(
-            Step(command=maven.FETCH, does="fetch its jars with Maven (102 MiB)", mend=mend),
+            Step(
+                command=maven.FETCH,
+                does="fetch its jars with Maven (102 MiB)",
+                mend=mend,
+                lists=maven.versions("org.apache.rocketmq", "rocketmq-broker"),
+            ),
             Step(
                 command=(*maven.FETCH, "--file", "grpc/pom.xml"),
                 does=f"fetch the gRPC client {GRPC_VERSION} with Maven (27 MiB)",
@@ -60,11 +67,13 @@ RECIPES = tuple(map(_recipe, VERSIONS))
 
 
 def recipe(version: str) -> Recipe:
-    """Return the recipe of this version. Raises ``ValueError`` for a version that is not offered."""
-    for one in RECIPES:
-        if one.version == version:
-            return one
-    raise ValueError(f"version: expected one of {', '.join(VERSIONS)}, got {version!r}")
+    """Return the recipe of any version from the oldest that was tried on. Raises ``ValueError`` for what is not such a
+    version; whether the registry has it is for Maven to say."""
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,3}", version) or not at_least(version, VERSIONS[-1]):
+        raise ValueError(
+            f"version: expected three numbers from {VERSIONS[-1]} on, such as {VERSIONS[0]}, got {version!r}"
+        )
+    return _recipe(version)
 
 
 def proxy_jar(version: str) -> str:

@@ -45,6 +45,7 @@ def recipe(version: str) -> Recipe:
                 command=maven.FETCH,
                 does="fetch its jars with Maven (46 MiB)",
                 mend=maven.fix(f"Kafka's binary release kafka_2.13-{version}") + "; is there such a version at all?",
+                lists=maven.versions("org.apache.kafka", "kafka_2.13"),
             ),
             Step(
                 command=("/bin/sh", "-c", _FETCH_TIER, f"org.apache.kafka:kafka-storage:{version}:jar:test"),

@@ -360,5 +360,5 @@ def test_the_programs_are_set_up_for_the_profile() -> None:
 
 
 def test_an_unknown_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected one of"):
+    with pytest.raises(ValueError, match=r"expected three numbers from 5\.1\.3 on, such as 5\.5\.0, got '4\.9\.4'"):
         Options(version="4.9.4")
