@@ -35,7 +35,7 @@ TROUBLES = {
         "waited for a line of its log that matches '^tinyq serves'; it listens at ",
         "its command: sh -c 'echo warming up; exec sleep 60'\n  warming up",
     ),
-    "ends": ("node queue-0 ended at its start", "(exit code 3):\n  no licence"),
+    "ends": ("node queue-0 ended at its start", "(exit code 3); the last line of its log: no licence"),
     "missing": ("node queue-0 ", "127", "no-such-command"),
     "address": (
         "node queue-0 runs, but was not ready within 4 s",

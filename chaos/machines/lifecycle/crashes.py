@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from chaos.machines.machine import Life, Machine
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 #: So much of the last line of a log is shown.
 LINE_CHARACTERS = 200
+#: A line of a stack trace of Java's.
+_FRAME = re.compile(r"at \S+\(.*\)|\.\.\. \d+ (more|common frames omitted)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +35,7 @@ class Crash:
 
     def __str__(self) -> str:
         """Return node, exit code and the last line of its log, in one line."""
-        lines = [line.strip() for line in self.log.splitlines() if line.strip()]
-        last = lines[-1] if lines else ""
-        shown = last if len(last) <= LINE_CHARACTERS else f"{last[:LINE_CHARACTERS]} …"
-        said = f"the last line of its log: {shown}" if shown else "its log is empty"
-        return f"{self.node}, life {self.incarnation}, {self._how}; {said}"
+        return f"{self.node}, life {self.incarnation}, {self._how}; {last_words(self.log)}"
 
     @property
     def _how(self) -> str:
@@ -48,6 +47,16 @@ class Crash:
             return f"ended by {signal.Signals(-self.exit_code).name}"
         except ValueError:
             return f"ended by signal {-self.exit_code}"
+
+
+def last_words(log: str) -> str:
+    """Return, in words, the last line of a log, but for the frames with which Java ends what it says of an error."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if not _FRAME.match(line)] or lines
+    if not telling:
+        return "its log is empty"
+    last = telling[-1]
+    return f"the last line of its log: {last if len(last) <= LINE_CHARACTERS else f'{last[:LINE_CHARACTERS]} …'}"
 
 
 class Crashes:

@@ -28,7 +28,7 @@ from chaos.frames import Framing
 from chaos.machines import procfs
 from chaos.machines.disk_corruption import HarmsDisks
 from chaos.machines.lifecycle import programs
-from chaos.machines.lifecycle.crashes import Crash, Crashes
+from chaos.machines.lifecycle.crashes import Crash, Crashes, last_words
 from chaos.machines.lifecycle.newcomers import Newcomers
 from chaos.machines.lifecycle.node_clocks import NodeClocks
 from chaos.machines.lifecycle.programs import Programs
@@ -194,7 +194,7 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             code = f" (exit code {life.exit_code})" if life.exit_code is not None else ""
             if life.exit_code == 0 and self._programs.of(name):
                 code += ": a program must stay in the foreground, and what it leaves behind is ended with it"
-            raise DeploymentError(f"node {name} ended at its start{where}{code}:\n{log.strip()}")
+            raise DeploymentError(f"node {name} ended at its start{where}{code}; {last_words(log)}")
 
     async def _begin(self, name: str) -> bool:
         """Start the node's next life unless it lives, and wait until it has taken its first step, is paused or dead;

@@ -100,7 +100,7 @@ class LocalFleet:
         proxy_port = self.supervisor.proxy_port
         if spec.program is None:
             return Seat(machine=self._machine, proxy_port=proxy_port)
-        return Seat(machine=self._machine, proxy_port=proxy_port, **self._addresses.of(spec.program))
+        return Seat(machine=self._machine, proxy_port=proxy_port, **self._addresses.of(spec.name, spec.program))
 
     async def end(self) -> None:
         supervisor, self._supervisor = self._supervisor, None

@@ -41,14 +41,20 @@ class LoopbackAddresses:
         self._taken: set[int] = set()
         self._next = number % len(PORTS)
 
-    def of(self, program: Program) -> Listens:
+    def of(self, name: str, program: Program) -> Listens:
         """Return an address for one more node, and its ports. Raises :class:`MachineError` when none are free."""
         node = next(self._nodes)
         if node > MOST_NODES:
             raise MachineError(f"no addresses are left for more than {MOST_NODES} programs")
         ip = f"{self._network}.{node}"
-        ports = {name: number or self._free() for name, number in program.ports.items()}
-        return Listens(ip=ip, ports=ports, reached={name: (ip, number) for name, number in ports.items()})
+        ports = {port: number or self._free() for port, number in program.ports.items()}
+        taken = [number for number in program.ports.values() if number and not _is_free(number, ip)]
+        if taken:
+            raise MachineError(
+                f"port {taken[0]} of node {name} is taken by another program on this machine, at all addresses: end"
+                f" that (`ss -ltnp 'sport = :{taken[0]}'` says which it is), or use `--on netns`"
+            )
+        return Listens(ip=ip, ports=ports, reached={port: (ip, number) for port, number in ports.items()})
 
     def _free(self) -> int:
         """Return a port that nobody uses at any address."""
@@ -61,10 +67,12 @@ class LoopbackAddresses:
         raise MachineError(f"no port from {PORTS[0]} to {PORTS[-1]} is free")
 
 
-def _is_free(port: int) -> bool:
+def _is_free(port: int, host: str = "") -> bool:
     with socket.socket() as probe:
+        if host:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: what has ended takes nothing
         try:
-            probe.bind(("", port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True

@@ -148,7 +148,7 @@ def test_one_that_binds_the_wrong_address(world: World) -> None:
 
 def test_one_that_ends_at_once(world: World) -> None:
     said = world.refused(shell("echo no config >&2; exit 3", ports={"main": 0}))
-    assert said == "node prog-0 ended at its start (exit code 3):\nno config"
+    assert said == "node prog-0 ended at its start (exit code 3); the last line of its log: no config"
 
 
 def test_a_command_that_is_not_there(world: World) -> None:

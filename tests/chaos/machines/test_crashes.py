@@ -14,7 +14,7 @@ from chaos.deployment import EndedBy
 from chaos.machines import procfs
 from chaos.machines.agent import commands
 from chaos.machines.agent.commands import Agent
-from chaos.machines.lifecycle.crashes import Crash, Crashes
+from chaos.machines.lifecycle.crashes import Crash, Crashes, last_words
 from chaos.machines.machine import Life, Machine
 
 ALIVE = Life(incarnation=2, pid=7, started=7, state="S", paused=False, exit_code=None, of_a_fault=False)
@@ -112,3 +112,11 @@ def test_a_kill_counts_since_the_node_was_last_seen_alive(
     monkeypatch.setattr(commands, "oom_kills", lambda: next(told))
     assert not agent._oom_killed(process, alive=True) and not agent._oom_killed(process, alive=True)
     assert [agent._oom_killed(process, alive=False) for _ in range(2)] == [oom_killed] * 2, "it is looked at once"
+
+
+def test_the_last_line_of_a_stack_trace_is_what_went_wrong() -> None:
+    trace = "started\nFatal (kafka.Kafka$)\njava.lang.Error: no disk\n\tat a.B$.c(B.scala:3)\n\t... 5 more\n"
+    assert last_words(trace) == "the last line of its log: java.lang.Error: no disk"
+    assert last_words("\tat a.B(C.java:1)") == "the last line of its log: at a.B(C.java:1)"
+    assert last_words("at noon it ended") == "the last line of its log: at noon it ended"
+    assert last_words(" \n") == "its log is empty"

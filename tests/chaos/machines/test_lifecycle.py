@@ -410,7 +410,8 @@ def test_a_node_that_ends_at_its_start_is_named_with_its_log(world: World, monke
     async def never() -> None:
         raise AssertionError("it never gets here")
 
-    with pytest.raises(DeploymentError, match=rf"node {NODE} ended at its start on host m \(exit code 4\):\nthe log"):
+    said = rf"node {NODE} ended at its start on host m \(exit code 4\); the last line of its log: the log"
+    with pytest.raises(DeploymentError, match=said):
         world.play(never)
     with suppress(DeploymentError):
         asyncio.run(world.it.stop())
