@@ -18,15 +18,22 @@ EXISTS, NOT_NEEDED = 36, 84
 REFUSED = (3, 39, 60, 80, 83)
 
 
-async def create_topic(connections: Connections, node: str, topic: str, replicas: Mapping[int, Sequence[str]]) -> None:
-    """Create a topic whose partitions have these replicas, the preferred leader first; one that exists stays as it is.
-    Raises :class:`Failed` or :class:`Unknown` when it may not be there."""
+async def create_topic(
+    connections: Connections,
+    node: str,
+    topic: str,
+    replicas: Mapping[int, Sequence[str]],
+    settings: Mapping[str, object],
+) -> None:
+    """Create a topic whose partitions have these replicas, the preferred leader first, with ``settings`` of its own.
+    One that exists stays as it is. Raises :class:`Failed` or :class:`Unknown` when it may not be there."""
     assignments = [
         {"partition_index": number, "broker_ids": [number_of(one) for one in nodes]}
         for number, nodes in replicas.items()
     ]
-    made = {"name": topic, "num_partitions": -1, "replication_factor": -1, "configs": [], "assignments": assignments}
-    asked = {"topics": [made], "timeout": wire.milliseconds(CHANGE_S)}
+    configs = [{"name": name, "value": str(value)} for name, value in settings.items()]
+    made = {"name": topic, "num_partitions": -1, "replication_factor": -1, "configs": configs}
+    asked = {"topics": [{**made, "assignments": assignments}], "timeout": wire.milliseconds(CHANGE_S)}
     await _change(connections, node, "create_topics", asked, EXISTS)
 
 

@@ -11,6 +11,8 @@ from chaos.node import NodeSpec
 from chaos.program import Program
 from chaos.recipe import Recipe
 from drivers._java.maven import FIND_JAVA, LIB
+from drivers.kafka import tier
+from drivers.kafka.recipe import TIER
 
 BROKER, CONTROLLER = "broker", "controller"
 #: Kafka's number of the first dedicated controller; brokers count from 0.
@@ -76,7 +78,7 @@ _FLAGS = (
     "-Djava.io.tmpdir={home}",
     "-Dlog4j.configuration=file:log4j.properties",
     "-Dlog4j2.configurationFile=log4j2.xml",
-    *("-cp", f"{{installed}}/{LIB}/*"),
+    *("-cp", f"{{installed}}/{LIB}/*:{{installed}}/{TIER}/*"),
 )
 
 
@@ -84,13 +86,15 @@ _FLAGS = (
 class Cluster:
     """``brokers``, and ``controllers`` of their own: none where each broker is a controller as well. ``properties`` are
     Kafka's own, for all nodes; they win over those that follow from a profile, so that one sees what a promise is worth
-    that is not kept. ``has_consumer_protocol``: whether members of groups may use KIP-848's."""
+    that is not kept. ``has_consumer_protocol``: whether members of groups may use KIP-848's; ``is_tiered``: whether
+    full segments go to a tier."""
 
     brokers: tuple[str, ...]
     controllers: tuple[str, ...]
     replicas: int
     timeout_ms: int
     has_consumer_protocol: bool = True
+    is_tiered: bool = False
     properties: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -157,7 +161,8 @@ class Cluster:
             "broker.session.timeout.ms": self.timeout_ms,
         }
         members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_consumer_protocol else {}
-        return {**fixed, **_USUAL, **members, **copies, **promised, **_given(self.properties, fixed)}
+        tiered = tier.of_brokers(self.replicas) if self.is_tiered else {}
+        return {**fixed, **_USUAL, **members, **tiered, **copies, **promised, **_given(self.properties, fixed)}
 
 
 def number_of(name: str) -> int:

@@ -16,7 +16,6 @@ from chaos.driver import (
     Network,
     Profile,
     Record,
-    ReplicaGroup,
 )
 from chaos.effects.links import HARNESS
 from chaos.errors import BadInput
@@ -26,7 +25,7 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.positions import PositionedReader
 from chaos.workload import Use
-from drivers.kafka import changes, library, topology, wire
+from drivers.kafka import changes, library, tier, topology, wire
 from drivers.kafka.classic_protocol import ClassicMember
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
@@ -34,16 +33,13 @@ from drivers.kafka.connection import Connections
 from drivers.kafka.consumer_protocol import ConsumerMember
 from drivers.kafka.frames import FRAMING
 from drivers.kafka.idempotence import IdempotentClient
+from drivers.kafka.observer import MOST_POLLED, Observer
 from drivers.kafka.recipe import FIRST_THAT_BUMPS, FIRST_WITH_CONSUMER_PROTOCOL, RECIPES, is_at_least, recipe
-from drivers.kafka.topology import Known, Partition
+from drivers.kafka.topology import Partition
 from drivers.kafka.transactions import Transactions
 
-#: Where Kafka keeps the offsets of groups, and the group that has it make that topic.
-OFFSETS, GROUP = "__consumer_offsets", "stormproof"
 #: By which members of groups divide queues.
 CLASSIC, CONSUMER = "classic", "consumer"
-#: Of no more partitions each broker's role is recorded.
-MOST_POLLED = 16
 #: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
 #: and until the file system's journal follows (5 s).
 KERNEL_S = 40.0
@@ -58,7 +54,8 @@ class Options:
     for all are ``idempotent``, if they may: what they send again is stored once. ``isolation``:
     read_committed or read_uncommitted. ``protocol``: by which members of groups divide the queues: classic or consumer
     (KIP-848, a preview before 4.0); "" is what Kafka itself takes for finished in that version. ``client``: which
-    library the workload `library` uses: java (Kafka's own) or librdkafka."""
+    library the workload `library` uses: java (Kafka's own) or librdkafka. With ``tier``, full segments go to a folder
+    that brokers share, by a plug-in of Kafka's own tests; only for nodes on this machine."""
 
     version: str = RECIPES[0].version
     brokers: int = field(default=3, metadata={"within": range(1, 10)})
@@ -72,6 +69,7 @@ class Options:
     isolation: str = "read_committed"
     protocol: str = ""
     client: str = library.JAVA
+    tier: bool = False
     properties: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,6 +108,7 @@ class Kafka:
             replicas=options.replicas,
             timeout_ms=options.timeout_ms,
             has_consumer_protocol=self._protocol == CONSUMER,
+            is_tiered=options.tier,
             properties=options.properties,
         )
 
@@ -224,49 +223,8 @@ class Kafka:
     # What the harness observes and changes
 
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
-        nodes, connections = self.nodes, Connections(cast(Dials, network), HARNESS)
-        try:
-            asked = self._asked(record) if record else {}
-            views = await topology.ask_all(connections, nodes, (self.options.topic, OFFSETS))
-            if record:
-                self._note(record, asked, views)
-            leader = await topology.controller_leader(connections, nodes, next(iter(views))) if views else ""
-            settled = bool(leader) and await self._settled(connections, nodes, views)
-        finally:
-            connections.close()
-        return ClusterView(
-            groups=tuple(self._group(queue, views) for queue in self.queues()),
-            controllers=nodes.controllers,
-            controller_leader=leader if leader in nodes.controllers else "",
-            settled=settled,
-        )
-
-    def _asked(self, record: Record) -> Mapping[tuple[str, QueueRef], int]:
-        """Record that each broker is asked for its role in each partition, if these are few."""
-        queues = self.queues() if self.options.queues <= MOST_POLLED else ()
-        return {
-            (node, queue): record("poll", f="state", type="invoke", node=node, value={"group": queue.group})
-            for node in self.nodes.brokers
-            for queue in queues
-        }
-
-    def _note(self, record: Record, asked: Mapping[tuple[str, QueueRef], int], views: Mapping[str, Known]) -> None:
-        """Record what each broker knows of a partition: whether it leads it itself, and since which epoch."""
-        for (node, queue), op in asked.items():
-            found = views.get(node, {}).get((queue.topic, queue.queue_id))
-            if found is not None:
-                leads = found.leader == node
-                role = {"role": "master", "set": sorted(found.in_sync)} if leads else {"role": "slave"}
-                value = {"group": queue.group, **role}
-                record("poll", f="state", type="ok", node=node, op=op, epoch=found.epoch, value=value)
-
-    def _group(self, queue: QueueRef, views: Mapping[str, Known]) -> ReplicaGroup:
-        found = topology.newest(views, (queue.topic, queue.queue_id))
-        replicas, name = self.holders(queue), queue.group
-        if found is None or found.leader not in replicas:
-            return ReplicaGroup(name=name, replicas=replicas, epoch=found.epoch if found else -1)
-        in_sync = tuple(one for one in replicas if one in found.in_sync)
-        return ReplicaGroup(name=name, replicas=replicas, leader=found.leader, epoch=found.epoch, in_sync=in_sync)
+        replicas = {queue: self.holders(queue) for queue in self.queues()}
+        return await Observer(self.nodes, replicas, self._proven).view(cast(Dials, network), record)
 
     async def set_up(self, network: Network) -> bool:
         """Create the topic; the topic of groups' offsets is made when ``view`` asks for it."""
@@ -276,41 +234,13 @@ class Kafka:
             views = await topology.ask_all(connections, self.nodes, (self.options.topic,))
             if not views:
                 return False
-            await changes.create_topic(connections, next(iter(views)), self.options.topic, replicas)
+            settings = tier.OF_TOPIC if self.options.tier else {}
+            await changes.create_topic(connections, next(iter(views)), self.options.topic, replicas, settings)
         except (Failed, Unknown):
             return False
         finally:
             connections.close()
         return (await self.view(network)).settled
-
-    async def _settled(self, connections: Connections, nodes: Cluster, views: Mapping[str, Known]) -> bool:
-        """Return whether all brokers agree on each partition, with all replicas in sync, each leader has shown that its
-        followers follow it, and groups' offsets are served."""
-        for queue in self.queues():
-            found = topology.agreed(views, nodes, (queue.topic, queue.queue_id))
-            if found is None:
-                return False
-            if found != self._proven.get(queue):
-                try:
-                    await topology.offset(
-                        connections, found.leader, queue, topology.LATEST, epoch=found.epoch, committed=False
-                    )
-                except Failed:
-                    return False
-                self._proven[queue] = found
-        return await self._serves_groups(connections, nodes, views)
-
-    async def _serves_groups(self, connections: Connections, nodes: Cluster, views: Mapping[str, Known]) -> bool:
-        """Return whether the offsets of groups have all their replicas, and are there to be asked for. A broker that is
-        asked where they are has their topic made."""
-        client = QueueClient(connections.network, HARNESS, nodes, acks=ALL_IN_SYNC, committed=False)
-        try:
-            await client.committed(self.queues()[0], GROUP)
-        except Failed:
-            return False
-        finally:
-            client.close()
-        return topology.agreed(views, nodes, (OFFSETS, 0)) is not None
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         (queue,) = (queue for queue in self.queues() if queue.group == group)
