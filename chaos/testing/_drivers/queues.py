@@ -161,8 +161,19 @@ class Queues:
                 continue
             for node in holders:
                 client = self.bench.driver.client(self.bench.network, f"check-{node}")
+                await self._caught_up(client, queue, node)
                 await self._read_back(client, queue, node)
                 client.close()
+
+    async def _caught_up(self, client: Client, queue: QueueRef, node: str) -> None:
+        """Wait, within a bound, until a node shows as much as readers of the queue may read: as in the final read of a
+        run, a copy may lag."""
+        end = await self.persist("bounds", lambda: client.bounds(queue))
+        for _ in range(TRIES):
+            shown = await self.bench.ask("bounds", client.bounds(queue, node=node))
+            if end is None or (shown.ok and shown.answer.maximum >= end.answer.maximum):
+                return
+            await asyncio.sleep(RETRY_S)
 
     async def _read_back(self, client: Client, queue: QueueRef, node: str = "") -> None:
         found = await self._read(client, queue, node)
