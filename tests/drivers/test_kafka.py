@@ -134,6 +134,13 @@ def test_a_profile_is_what_kafka_is_set_up_for() -> None:
     assert lying["log.flush.interval.messages"] == "9" and lying["log.preallocate"] == "true"
 
 
+def test_brokers_share_a_tier_if_they_are_to_have_one() -> None:
+    tiered = _properties(tier=True, replicas=2)["broker-1"]
+    assert tiered["remote.log.storage.system.enable"] == "true" and tiered["rsm.config.dir"].startswith("{home}/")
+    assert tiered["rlmm.config.remote.log.metadata.topic.replication.factor"] == "2"
+    assert not any("remote" in name for name in _properties()["broker-1"])
+
+
 def test_what_kafka_cannot_promise_is_refused() -> None:
     with pytest.raises(ValueError, match="say acks: all with min_in_sync: 2, or acks: master"):
         promising(create(Options()), Profile(acks=2))
