@@ -170,7 +170,7 @@ def _of_all(shared: Shared, number: int, shard: int) -> pa.Table:
     if not part.has_beside:
         return rows.filter(pa.array(everywhere))
     beside = chooser.any_of(part.beside) | numbers.among(_index(rows), shared.summed(number))
-    beside &= ~everywhere & (layout.buckets[number].numbers(chooser.keys(part.key), own) != shard)
+    beside &= ~everywhere & (layout.buckets[number].numbers(chooser.keys(part.key, own), own) != shard)
     found = rows.append_column(BESIDE, pa.array(beside))
     return found.filter(pa.array(everywhere | beside))
 
@@ -255,7 +255,7 @@ def _kept_of_each(layout: Layout, choice: Choice, rows: pa.Table) -> Ints:
     part = layout.parts[choice.part]
     chooser = layout.chooser(rows)
     own = chooser.any_of(part.maybe_own)
-    shard = layout.buckets[choice.part].numbers(chooser.keys(part.key), own)
+    shard = layout.buckets[choice.part].numbers(chooser.keys(part.key, own), own)
     found = [np.empty(0, np.int64)]
     for one in np.unique(shard).tolist():
         found.append(choice.sieve.keep(rows.filter(pa.array(shard == one))))

@@ -163,7 +163,7 @@ class Layout:
                 own = own | sifted(sieve)
             else:
                 own = own | (chooser.any_of(sieve.rows) & (~chooser.any_of(sieve.apart.rows) | sifted(sieve.apart)))
-        return self.buckets[number].numbers(chooser.keys(part.key), own) if own.any() else np.full(len(own), -1)
+        return self.buckets[number].numbers(chooser.keys(part.key, own), own) if own.any() else np.full(len(own), -1)
 
     def _sifted(self, sieve: Sieve, rows: pa.Table, chooser: Chooser, shard: Ints) -> Flags:
         """Of the rows that a sieve is about, those that it may keep, of each shard for itself. What a streamed one
@@ -234,7 +234,7 @@ def counted(chooser: Chooser, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
     found = []
     for part in parts:
         own = chooser.any_of(part.maybe_own)
-        keys = chooser.keys(part.key)[own] if own.any() else np.empty(0, np.int64)
+        keys = chooser.keys(part.key, own)[own] if own.any() else np.empty(0, np.int64)
         found.append(np.unique(keys, return_counts=True))
     return found
 

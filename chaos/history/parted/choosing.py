@@ -205,8 +205,13 @@ class Chooser:
             self._words[column] = coded(self._table, column)
         return self._words[column]
 
-    def keys(self, key: str) -> Ints:
-        """Return a number for each row that rows of one key share, also in another process."""
+    def keys(self, key: str, own: Flags | None = None) -> Ints:
+        """Return a number for each row that rows of one key share, also in another process. ``own``: nobody asks about
+        other rows than these, which may have any."""
+        if own is not None and key in OF_VALUES:  # to look for a word takes longer than to know which rows are wanted
+            found = np.zeros(len(own), np.int64)
+            found[own] = _hashed(*named(self._table.filter(pa.array(own)), key))
+            return found
         if key not in self._keys:
             self._keys[key] = self._found(key)
         return self._keys[key]
@@ -222,9 +227,12 @@ class Chooser:
             return self._places.calls(self._table)
         if key == "message":
             return self._places.messages(self._table)
-        codes, texts = named(self._table, key) if key in OF_VALUES else coded(self._table, key)
-        hashes = (zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts)
-        return np.array([*hashes, 0], dtype=np.int64)[codes]
+        return _hashed(*(named(self._table, key) if key in OF_VALUES else coded(self._table, key)))
+
+
+def _hashed(codes: npt.NDArray[Any], texts: Sequence[str]) -> Ints:
+    hashes = (zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return np.array([*hashes, 0], dtype=np.int64)[codes]
 
 
 def is_split(part: Part, rows: Ints, most: int) -> bool:

@@ -38,11 +38,13 @@ def named(table: pa.Table, key: str) -> tuple[npt.NDArray[np.int64], list[str]]:
     texts = texts.take(pa.array(at))
     found = extracted(texts, word_under(key))
     is_odd = pc.or_(pc.is_null(found), pc.greater(pc.count_substring_regex(texts, rf'"{key}"|\\u'), 1))
-    words = found.to_pylist()
+    encoded = found.dictionary_encode()
+    known = {word: number for number, word in enumerate(encoded.dictionary.to_pylist())}
+    of_each = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     for place in np.flatnonzero(pc.fill_null(is_odd, True).to_numpy(False)).tolist():
         value = value_of(texts[place].as_py()).get(key)
-        words[place] = value if value is None or isinstance(value, str) else to_json(value)
-    known: dict[str, int] = {}
+        word = value if value is None or isinstance(value, str) else to_json(value)
+        of_each[place] = -1 if word is None else known.setdefault(word, len(known))
     codes = np.full(table.num_rows, -1, np.int64)
-    codes[at] = [-1 if word is None else known.setdefault(word, len(known)) for word in words]
+    codes[at] = of_each
     return codes, [*known]
