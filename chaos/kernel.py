@@ -152,8 +152,8 @@ class Needs:
     ``rows`` and ``columns`` (besides :data:`ALWAYS`) are all that it reads: asking for others raises. Without the
     ``evidence`` it isn't run at all: the driver must report all of it. ``uses``: it is about what workloads do that use
     one of these. ``part`` says in a few words which part of its law the kernel judges, where the law has several.
-    ``joins``: the part of another kernel of the law, with another key; ``judge`` is given what that one reported, too,
-    its facts and its gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
+    ``joins``: the parts of other kernels of the law, with other keys; ``judge`` is given what these reported, too,
+    their facts and their gaps. ``on_prefix``: it may also be asked about a run that goes on, and keeps to
     :attr:`RunContext.unfinished` then. ``lookups``: of a kernel of queues, or of less, what it may look up by queue.
     ``idle``: in a run none of whose workloads uses any of ``uses`` it looks at no rows, so that none are kept for it.
     """
@@ -164,7 +164,7 @@ class Needs:
     evidence: tuple[Evidence, ...] = (Evidence.OPERATIONS,)
     uses: tuple[Use, ...] = ()
     part: str = ""
-    joins: str = ""
+    joins: tuple[str, ...] = ()
     on_prefix: bool = False
     lookups: tuple[Lookup, ...] = ()
     idle: bool = False

@@ -101,6 +101,7 @@ class Delivered(Operation):
     offset: Annotated[int, "in the queue"]
     message: Annotated[int, "id of the message; -1 where it is none of ours"]
     hash: Annotated[int, "of the body that arrived"]
+    txn: Annotated[int, "number of the transaction in which it was read, -1 for none"]
 
 
 @rows("commit")

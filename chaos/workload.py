@@ -243,6 +243,7 @@ class Worker:
         self._record(
             "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
         )
+        of = {"value": {"txn": begun.value["txn"]}} if "txn" in begun.value else {}
         for delivered in answer.messages:
             self._record(
                 "op",
@@ -255,6 +256,7 @@ class Worker:
                 message=delivered.message,
                 hash=delivered.hash,
                 **who,
+                **of,
             )
         if outcome.type is OpType.INFO:
             self._life += 1

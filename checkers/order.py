@@ -69,7 +69,7 @@ STORED = Needs(
     on_prefix=True,
 )
 DELIVERED = replace(
-    STORED, part="what is read", key=Key.CALL, joins=STORED.part, rows=(own("op", "pull", "delivered"), reads.RUN)
+    STORED, part="what is read", key=Key.CALL, joins=(STORED.part,), rows=(own("op", "pull", "delivered"), reads.RUN)
 )
 #: What is noted of a message that came where another offset was ``due``, and offsets may have gaps: of the pull, the
 #: offset that it asked for, and its row.

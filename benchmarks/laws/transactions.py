@@ -158,7 +158,12 @@ def _polls(at: Ints, txn: Ints) -> list[dict[str, Any]]:
     offset = begin[call]
     keep = ~is_lost(queue, offset)
     call, queue, offset = call[keep], queue[keep], offset[keep]
-    return [asked, done, _delivered(at[call] + 60, asked, call, queue, offset, process[call])]
+    given = _delivered(at[call] + 60, asked, call, queue, offset, process[call])
+    return [asked, done, {**given, "value": _read_in(txn[call])}]
+
+
+def _read_in(txn: Ints) -> Any:
+    return _texts(f'{{"txn":{n}}}' for n in txn.tolist())
 
 
 def _message(queue: Ints, sequence: Ints) -> Ints:
@@ -183,7 +188,7 @@ def _cycles(at: Ints, txn: Ints) -> list[dict[str, Any]]:
     done = block("poll", at[reader] + 230, type="ok", of=asked, node="broker-0", **same)
     queue = 2 * txn[writer] % QUEUES
     given = _delivered(at[reader] + 230, asked, np.arange(len(reader)), queue, txn[writer] // TURN, process)
-    return [asked, done, given]
+    return [asked, done, {**given, "value": _read_in(txn[reader])}]
 
 
 def _drain(queue: int, turns: int) -> list[dict[str, Any]]:

@@ -140,15 +140,14 @@ def verdicts(context: RunContext, found: Examined, known: Registry | None = None
 
 
 def _to_judge(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:
-    """Return what a kernel is to judge: its own partials, and the facts and gaps of the kernel that it joins."""
-    own, joins = partials.get(number, []), known.kernels[number].needs.joins
-    if not own or not joins:
-        return own
-    others = [one for one in known.of(known.kernels[number].promise.name) if known.kernels[one].needs.part == joins]
-    joined = [partial for other in others for partial in partials.get(other, [])]
-    if not joined:
-        return [*own, Partial(gaps=(f"nothing reports {joins}",))]
-    return [*own, *(Partial(facts=partial.facts, gaps=partial.gaps) for partial in joined)]
+    """Return what a kernel is to judge: its own partials, and the facts and gaps of the kernels that it joins."""
+    own, law = [*partials.get(number, [])], known.kernels[number]
+    for joins in law.needs.joins if own else ():
+        others = [one for one in known.of(law.promise.name) if known.kernels[one].needs.part == joins]
+        joined = [partial for other in others for partial in partials.get(other, [])]
+        own += [Partial(facts=partial.facts, gaps=partial.gaps) for partial in joined]
+        own += [] if joined else [Partial(gaps=(f"nothing reports {joins}",))]
+    return own
 
 
 def _judged(number: KernelId, known: Registry, partials: Sequence[Partial], context: RunContext) -> Verdict:

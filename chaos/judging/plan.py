@@ -19,6 +19,8 @@ from chaos.shard_rows import Rows
 
 #: The only shard of a small run, with everything.
 WHOLE = "all-0"
+#: Where a shard needs only some of its own rows whether queues are parted or not.
+SIFTED = (Key.RUN, Key.NODE, Key.CALL)
 #: What the parts are called that take the place of one whose queues have too many rows.
 _SPLIT = {Key.QUEUE: "whole", Key.OFFSET: "range", Key.MESSAGE: "message", Key.CALL: "call"}
 
@@ -35,9 +37,9 @@ class _Family:
     parted: bool = False
 
     def takes(self, needs: Needs) -> bool:
-        if self.key != _shared(needs.key) or any(_at_odds(needs, known) for known in self.needs):
+        if self.key != _shared(needs) or any(_at_odds(needs, known) for known in self.needs):
             return False
-        return self.key not in (Key.RUN, Key.NODE) or not any(_spoil(needs, known) for known in self.needs)
+        return self.key not in SIFTED or not any(_spoil(needs, known) for known in self.needs)
 
     def split(self) -> list[_Family]:
         """Return what takes its place where a queue has more rows than a shard should: the kernels that need whole
@@ -55,7 +57,7 @@ class _Family:
         reads = [_fitted(one, meta) for needs in busy for one in _read(needs, self.parted)]
         reads = [replace(one, sieve=None) if _is_in_the_way(one, reads) else one for one in reads]
         beside = [one for one in reads if one.beside and self.key in OF_QUEUES]
-        sifts = self.parted or self.key in (Key.RUN, Key.NODE)
+        sifts = self.parted or self.key in SIFTED
         sifted = [one for one in reads if sifts and _is_sifted(one, meta is None or meta.one_clock)]
         here = [one for one in reads if one not in beside and one not in sifted]
         return Part(
@@ -133,7 +135,7 @@ def _found_families(kernels: Mapping[KernelId, Kernel]) -> list[_Family]:
     for number, law in kernels.items():
         family = next((one for one in found if one.takes(law.needs)), None)
         if family is None:
-            key = _shared(law.needs.key)
+            key = _shared(law.needs)
             same = sum(one.key == key for one in found)
             family = _Family(f"{key}{same + 1}" if same else str(key), key)
             found.append(family)
@@ -142,9 +144,11 @@ def _found_families(kernels: Mapping[KernelId, Kernel]) -> list[_Family]:
     return found
 
 
-def _shared(key: Key) -> Key:
-    """Whose shards a kernel looks at, unless a queue has too many rows."""
-    return Key.QUEUE if key in OF_QUEUES else key
+def _shared(needs: Needs) -> Key:
+    """Whose shards a kernel looks at, unless a queue has too many rows. Calls that have no queue are parted always."""
+    if needs.key is Key.CALL and all(reads.queueless for reads in needs.rows):
+        return Key.CALL
+    return Key.QUEUE if needs.key in OF_QUEUES else needs.key
 
 
 def _at_odds(one: Needs, other: Needs) -> bool:

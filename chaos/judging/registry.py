@@ -119,8 +119,9 @@ def _check(made: Sequence[Kernel], owners: Mapping[str, str]) -> None:
             raise BadInput(f"the law {promise.name!r} is already that of {owners[promise.name]!r}")
         if promises.setdefault(promise.name, promise) != promise:
             raise BadInput(f"its kernels promise two things under the name {promise.name!r}")
-        if law.needs.joins and law.needs.joins not in {one.needs.part for one in made if one is not law}:
-            raise BadInput(f"none of its other kernels judges {law.needs.joins!r}, which one of them joins")
+        for joins in law.needs.joins:
+            if joins not in {one.needs.part for one in made if one is not law}:
+                raise BadInput(f"none of its other kernels judges {joins!r}, which one of them joins")
         names = [kind.name for kind in promise.anomalies if isinstance(kind, AnomalyKind)]
         if len(names) < len(promise.anomalies) or len(set(names)) < len(names) or not all(names):
             raise BadInput(f"the law {promise.name!r} must declare each of its anomalies once, as an AnomalyKind")

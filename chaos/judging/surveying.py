@@ -12,7 +12,7 @@ from chaos.errors import DamagedHistory
 from chaos.history.columns import VALUE, Kind
 from chaos.history.ends import NEEDED, without_beginnings
 from chaos.history.parted import numbers, places
-from chaos.history.parted.choosing import OF_QUEUES, OF_VALUES, Chooser, Ints, Part, Sieve, is_split
+from chaos.history.parted.choosing import OF_VALUES, Chooser, Ints, Part, Sieve, is_split
 from chaos.history.parted.words import among
 from chaos.history.pieces import Readable
 from chaos.history.stream import SCHEMA
@@ -62,7 +62,8 @@ def survey(task: Task) -> Surveyed:
 
 def _columns(parts: Sequence[Part]) -> set[str]:
     """Return what must be read of rows to know where they belong; without values, of which few keys are made."""
-    return {*_ALWAYS, *(places.COLUMNS if {part.key for part in parts} & {*OF_QUEUES} else ())}
+    keys = {part.key for part in parts}
+    return {*_ALWAYS, *(column for key, columns in places.COLUMNS.items() if key in keys for column in columns)}
 
 
 def surveyed(piece: Readable, layout: Layout) -> Surveyed:

@@ -28,7 +28,7 @@ from checkers.consumers.promise import PROMISE, SHOWN, SKIPPED, decided_together
 NEEDS = Needs(
     part="which messages groups were given",
     key=Key.MESSAGE,
-    joins=passed.NEEDS.part,
+    joins=(passed.NEEDS.part,),
     rows=(
         own("op", "send", "delivered"),
         callers("pull"),

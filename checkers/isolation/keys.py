@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from chaos.findings import Findings, decide
-from chaos.kernel import Key, Needs
+from chaos.kernel import Key, Needs, Reads, Sieve
 from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Verdict
@@ -15,12 +15,14 @@ from checkers._facts.reads import own
 from checkers.isolation import lists, registers
 from checkers.isolation.evidence import Found
 from checkers.isolation.promise import LOG, PROMISE
-from checkers.isolation.steps import Step, Transactions, levels, transactions
+from checkers.isolation.steps import Step, Transactions, levels, of_keys, transactions
 
+#: Transactions over queues may be as many as messages.
+KEYED = Sieve(rows=(own("op", "txn"),), columns=("op", "type", "value"), keep=of_keys, streamed=True)
 NEEDS = Needs(
     part="transactions over keys",
     key=Key.RUN,
-    rows=(own("op", "txn"),),
+    rows=(Reads(kind="op", f=("txn",), sieve=KEYED),),
     columns=("op", "type", "process", "value"),
     uses=(Use.TRANSACTIONS,),
 )

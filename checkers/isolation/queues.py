@@ -21,9 +21,9 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import losses, reads
-from checkers._facts.arrays import Ints, first_in, groups, message_slots, slots, stable_order
+from checkers._facts.arrays import NEVER, Flags, Ints, first_in, groups, message_slots, slots, stable_order
+from checkers._facts.packed import packed
 from checkers._facts.reads import own
-from checkers.isolation.columns import packed
 from checkers.isolation.graph import SUFFIX, Kind, circle
 from checkers.isolation.promise import PROMISE
 
@@ -135,11 +135,13 @@ def _sends_in_order(rows: Rows, found: Findings, log: Log) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """Reads of messages whose sends are known: the send, the operation that was given it, and by when; where it stands;
-    and the moment of which is known that it lies before the read."""
+    """Reads of messages whose sends are known: the send, the operation that was given it, the transaction that this is
+    a step of (-1: of none), and by when; where it stands; and the moment of which is known that it lies before the
+    read."""
 
     send: Ints
     op: Ints
+    reader: Ints
     ended: Ints
     queue: Ints
     offset: Ints
@@ -162,7 +164,8 @@ def _reads(rows: Rows, found: Findings, log: Log, *, ordered: bool) -> _Reads:
     behind = sends.began[send]
     if ordered and len(log.send):
         behind = np.where(place >= 0, log.behind[place], behind)
-    read = _Reads(send, column("op")[at], column("index")[at], column("queue")[at], column("offset")[at], behind)
+    op, ended, queue, offset = (column(name)[at] for name in ("op", "index", "queue", "offset"))
+    read = _Reads(send, op, rows.numbers("txn", at), ended, queue, offset, behind)
     _read_in_order(rows, found, read)
     return read
 
@@ -206,8 +209,19 @@ def _for_transactions(rows: Rows, found: Findings, log: Log, read: _Reads, *, or
     good = good[stable_order(-read.behind[good])]
     order, firsts = groups(read.queue[good], txn[read.send[good]], read.op[good])
     first = good[order[firsts]]
-    columns = {name: getattr(read, name)[first] for name in ("op", "ended", "queue", "offset", "behind")}
-    found.fact(**packed(writer=txn[read.send[first]], **columns))
+    writer = txn[read.send[first]]
+    kept = (read.reader[first] >= 0) | _is_first_sight(writer, read.ended[first])
+    columns = {name: getattr(read, name)[first[kept]] for name in _Reads.__slots__[1:]}
+    found.fact(**packed(writer=writer[kept], **columns))
+
+
+def _is_first_sight(writer: Ints, ended: Ints) -> Flags:
+    """Return which reads were the first here of what a transaction had sent: who reads outside of transactions shows
+    nothing but by when that was there."""
+    slot, count = slots(np.zeros_like(writer), writer)
+    earliest = np.full(count, NEVER, dtype=np.int64)
+    np.minimum.at(earliest, slot, ended)
+    return (writer >= 0) & (ended == earliest[slot])
 
 
 def _order(rows: Rows, one: int, two: int) -> Kind:

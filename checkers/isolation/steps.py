@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from chaos.findings import Findings
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
-from checkers._facts.arrays import NEVER
+from checkers._facts.arrays import NEVER, Ints
 from checkers.isolation.promise import LEVELS, LOG, STRICT
 
 #: So much of a key or a value is shown.
@@ -78,15 +80,24 @@ class Transactions:
         return number >= 0 and self.every[number].failed
 
 
+def of_keys(rows: Rows) -> Ints:
+    """Keep the transactions over keys: those whose steps are recorded with them. A sieve."""
+    return facts.rows_of(rows, "txn", rows.memo(_with_steps))
+
+
+def _with_steps(rows: Rows) -> Ints:
+    """Return which of the transactions, by number, are over keys."""
+    forms = rows.forms(facts.calls(rows, "txn").invoke)
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(one.at for one in forms if "micro" in one.value)]))
+
+
 def transactions(rows: Rows, found: Findings) -> Transactions:
     """Return the transactions over keys. What is recorded otherwise than it should be is a gap."""
     calls, given = facts.calls(rows, "txn"), Transactions([])
     index, process = rows.column("index"), rows.column("process")
-    for number, at in enumerate(calls.invoke.tolist()):
-        done, ok = int(calls.done[number]), bool(calls.ok[number])
+    for number in rows.memo(_with_steps).tolist():
+        at, done, ok = int(calls.invoke[number]), int(calls.done[number]), bool(calls.ok[number])
         asked = rows.value(at)
-        if "micro" not in asked:
-            continue
         steps = _steps(rows.value(done) if ok else asked)
         if steps is None:
             found.gap(f"the steps of the transaction in row {int(index[at])} are not recorded as such")

@@ -9,40 +9,32 @@ queue shows that it lies before one of its messages, or before what it was given
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
 
 from chaos.findings import Facts, Findings, decide
-from chaos.kernel import Key, Needs, Reads, Sieve
+from chaos.kernel import Key, Needs, Reads
 from chaos.law import Partial, Promise, RunContext
 from chaos.shard_rows import Rows
 from chaos.verdict import Order, Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts.arrays import NEVER, Ints, groups, places_in
-from checkers._facts.reads import own
+from checkers._facts.arrays import NEVER, Ints, distinct, groups, places_in
+from checkers._facts.packed import packed, unpacked
+from checkers._facts.transactions import asked_first
 from checkers.isolation import queues
-from checkers.isolation.columns import packed, unpacked
 from checkers.isolation.graph import WORDS, Cycle, Edge, Graph, Kind
 from checkers.isolation.promise import ALLOWED, PROMISE
 
-
-def _in_transactions(rows: Rows) -> Ints:
-    """Return the polls that are steps of transactions. A sieve."""
-    polls = rows.where(kind="op", f="poll")
-    return polls[rows.numbers("txn", polls) >= 0]
-
-
-POLLS = Sieve(rows=(own("op", "poll"),), columns=("type", "op", "value"), keep=_in_transactions, streamed=True)
 NEEDS = Needs(
     part="transactions over queues",
-    key=Key.RUN,
-    rows=(own("op", "txn", "end_txn"), Reads(kind="op", f=("poll",), sieve=POLLS)),
-    columns=("time_ns", "op", "type", "process", "value"),
+    key=Key.CALL,
+    rows=(Reads(kind="op", f=("txn", "end_txn"), queueless=True),),
+    columns=("op", "type", "process", "value"),
     uses=(Use.TRANSACTIONS,),
-    joins=queues.PART,
+    joins=(queues.PART,),
 )
 COMMITTED = ("transactions", "no transaction was committed")
 SEEN = ("given", "no reader was given what a transaction had sent")
@@ -62,34 +54,27 @@ class Transactions:
         number = rows.numbers("txn", calls.invoke)
         mine = np.flatnonzero(~calls.failed & (number >= 0))
         found.count("transactions", int(calls.ok.sum()))
-        _, first, code = np.unique(rows.column("process")[calls.invoke[mine]], return_index=True, return_inverse=True)
-        columns = {"began": calls.began[mine], "ended": calls.ended[mine], "process": first[code]}
-        found.fact(**packed(txn=number[mine], **columns))
-        found.fact(**packed(**_commits(rows)))
-        polls = facts.calls(rows, "poll")
-        of = rows.numbers("txn", polls.invoke)
-        step = polls.ok & (of >= 0)
-        found.fact(**packed(poll=polls.began[step], of=of[step]))
+        process = _processes(rows, calls.invoke[mine])
+        found.fact(**packed(txn=number[mine], began=calls.began[mine], ended=calls.ended[mine], process=process))
+        found.fact(**packed(**asked_first(rows)))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         found = Findings(PROMISE)
         known = Known.of(partial.facts)
         if len(known.txn):
-            found.count(SEEN[0], len(known.writer))
+            found.count(SEEN[0], len(distinct(known.writer)))
             found.count("transaction_edges", len(known.edges[0]))
             _judge(found, known)
         whole = Partial(counts=partial.counts, gaps=partial.gaps, not_owed=partial.not_owed).merge(found.partial())
         return decide(PROMISE, whole, needs=[COMMITTED, SEEN] if len(known.sent) else [COMMITTED])
 
 
-def _commits(rows: Rows) -> Mapping[str, Ints]:
-    """Return of each transaction when its commit was asked for first."""
-    calls = facts.calls(rows, "end_txn")
-    decision, words = rows.labels("decision", calls.invoke)
-    commits = calls.invoke[np.array([word == "commit" for word in words], dtype=np.bool_)[decision]]
-    txn, first = np.unique(rows.numbers("txn", commits), return_index=True)
-    return {"asked": txn, "first": rows.column("index")[commits[first]]}
+def _processes(rows: Rows, at: Ints) -> Ints:
+    """Return for each row a number that those of its process share, in other shards, too."""
+    _, first, place = np.unique(rows.column("process")[at], return_index=True, return_inverse=True)
+    names = [rows.text("process", row).encode("utf-8", "surrogatepass") for row in at[first].tolist()]
+    return np.array([zlib.crc32(name) for name in names], dtype=np.int64)[place.reshape(-1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +109,14 @@ class Known:
         sent, queue, offset, behind = unpacked(given, "sent", "queue", "offset", "behind")
         order = groups(queue, offset)[0]
         sent, behind, *places = _placed(txn, *(column[order] for column in (sent, behind, queue, offset)))
-        asked, first = _placed(txn, *unpacked(given, "asked", "first"))
-        after = began.copy()
-        after[asked] = first
+        asked, first = _placed(txn, *unpacked(given, "asked_to_commit", "first"))
+        after, order = began.copy(), np.argsort(-first, kind="stable")  # of several requests the first one counts
+        after[asked[order]] = first[order]
         np.maximum.at(after, sent, behind)
-        reads = unpacked(given, "writer", "op", "ended", "queue", "offset", "behind")
-        order = groups(reads[3], reads[0], reads[1])[0]
-        writer, op, read, queue, offset, behind = (column[order] for column in reads)
-        poll, of = unpacked(given, "poll", "of")
-        order = np.argsort(poll, kind="stable")
-        step, is_step = places_in(poll[order], op)
-        reader, is_known = places_in(txn, np.where(is_step, np.append(of[order], -1)[step], -1))
+        reads = unpacked(given, "writer", "op", "reader", "ended", "queue", "offset", "behind")
+        order = groups(reads[4], reads[0], reads[1])[0]
+        writer, op, reader, read, queue, offset, behind = (column[order] for column in reads)
+        reader, is_known = places_in(txn, reader)
         np.maximum.at(after, reader[is_known], np.maximum(behind, op)[is_known])
         reader = np.where(is_known, reader, -1)
         writer, reader, op, read, queue, offset = _placed(txn, writer, reader, op, read, queue, offset)

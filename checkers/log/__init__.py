@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from checkers.log.asked import Requests
 from checkers.log.offsets import Offsets
 from checkers.log.promise import PROMISE
 from checkers.log.queues import Queues
@@ -17,5 +18,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Queues | Offsets]:
-    return (Queues(), Offsets())
+def create(options: Options) -> Sequence[Queues | Offsets | Requests]:
+    return (Queues(), Offsets(), Requests())

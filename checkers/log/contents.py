@@ -9,9 +9,10 @@ from chaos.law import RunContext
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
 from checkers._facts import later, losses
-from checkers._facts.arrays import Ints, any_in, first_in, groups
+from checkers._facts.arrays import NEVER, Ints, any_in, first_in, groups
+from checkers.log import early
 from checkers.log.promise import DUPLICATE, G1A, INCONSISTENT_OFFSETS, PRECOMMITTED_READ, RESURRECTED
-from checkers.log.rows import Given, Sent, sends_of_each, since_asked
+from checkers.log.rows import Given, Sent, sends_of_each
 from checkers.log.visible import are_refused
 
 
@@ -119,25 +120,25 @@ def _aborted(rows: Rows, found: Findings) -> None:
 
 
 def _precommitted(rows: Rows, found: Findings) -> None:
-    """Find messages that were read in their own transaction, or before anybody had asked to commit that."""
+    """Find messages that were read in their own transaction; and note those that were first read before their
+    transaction is known to have been committed: somebody may not even have asked for that."""
     sent, given, count = rows.memo(Sent.of), rows.memo(Given.of), rows.memo(facts.messages)[1]
-    sent = sent.only(rows.memo(sends_of_each)[sent.number] == 1)
-    source = first_in(sent.number[sent.txn >= 0], count, np.flatnonzero(sent.txn >= 0))
+    sent = sent.only((rows.memo(sends_of_each)[sent.number] == 1) & (sent.txn >= 0))
+    source = first_in(sent.number, count, np.arange(len(sent.invoke)))
     given = given.only((source >= 0)[given.number])
-    txn = sent.txn[source[given.number]]
-    asked, index = since_asked(rows, txn), rows.column("index")
-    own = given.txn == txn
-    early = own | (~are_refused(rows, given) & (index[given.at] < asked))
-    wrong = _first_of_each(given.number, np.flatnonzero(early))
+    txn, index = sent.txn[source[given.number]], rows.column("index")
+    own = _first_of_each(given.number, np.flatnonzero(given.txn == txn))
 
     def report(place: int) -> None:
-        when = "in that transaction itself" if own[place] else "before anybody had asked to commit that"
-        why = f"transaction {int(txn[place])}, {when}"
         at = int(sent.invoke[source[given.number[place]]])
+        why = f"transaction {int(txn[place])}, in that transaction itself"
         _report_read(rows, found, PRECOMMITTED_READ, int(given.at[place]), at, why)
 
-    acted_ns = facts.since_load_ns(rows, given.at[wrong])
-    found.add_each(PRECOMMITTED_READ, wrong, report, queues=given.queue[wrong], acted_ns=acted_ns)
+    acted_ns = facts.since_load_ns(rows, given.at[own])
+    found.add_each(PRECOMMITTED_READ, own, report, queues=given.queue[own], acted_ns=acted_ns)
+    known = np.where(sent.ok, index[sent.done], NEVER)[source[given.number]]
+    is_early = ~are_refused(rows, given) & (index[given.at] < known) & ~any_in(given.number[own], count)[given.number]
+    early.note(rows, found, sent, source, given.only(_first_of_each(given.number, np.flatnonzero(is_early))))
 
 
 def _first_of_each(number: Ints, places: Ints) -> Ints:

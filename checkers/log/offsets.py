@@ -16,17 +16,17 @@ from checkers import _facts as facts
 from checkers._facts import losses, reads
 from checkers._facts.arrays import NEVER, Flags, Ints, Line, slots
 from checkers._facts.reads import own
-from checkers.log import queues
+from checkers.log import asked, queues
+from checkers.log.early import early_answers
 from checkers.log.promise import OFFSET_WITHOUT_OUTPUT, OUTPUT_WITHOUT_OFFSET, PROMISE, no_logs
-from checkers.log.rows import COMMITS, since_asked
 from checkers.log.unknown import Known
 
 #: Of transactions of unknown outcome shards know only what their own groups, or queues, show.
 NEEDS = Needs(
     part="what groups committed in transactions",
     key=Key.GROUP,
-    joins=queues.NEEDS.part,
-    rows=(own("op", "commit", "committed"), COMMITS, *losses.TERMS, *reads.REPLICAS),
+    joins=(queues.NEEDS.part, asked.NEEDS.part),
+    rows=(own("op", "commit", "committed"), *losses.TERMS, *reads.REPLICAS),
     columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "position"),
     uses=(Use.TRANSACTIONS,),
 )
@@ -39,7 +39,7 @@ _HELD = ("held", "queue", "offset", "row", "answer", "asked", "given")
 @dataclass(frozen=True, slots=True)
 class Commits:
     """Commits of offsets, and answers to groups that asked for theirs. ``key``: of the group and queue, ``place``: of
-    key and offset. ``since``: from which ``index`` on it may count; ``until``: by when it has, NEVER where unknown."""
+    key and offset. ``until``: by which ``index`` it counts, NEVER where unknown."""
 
     at: Ints
     key: Ints
@@ -49,7 +49,6 @@ class Commits:
     ok: Flags
     failed: Flags
     began: Ints
-    since: Ints
     until: Ints
 
 
@@ -83,7 +82,7 @@ class Offsets:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         """What a shard that was not examined would have reported proves nothing: only what is reported does."""
-        merged = partial.merge(unknown_outcome(partial.facts))
+        merged = partial.merge(unknown_outcome(partial.facts)).merge(early_answers(partial.facts))
         needs = [("log_offsets", "")] if no_logs(context) else []
         return decide(PROMISE, merged, needs=needs, unless=no_logs(context))
 
@@ -98,7 +97,6 @@ def _paired(rows: Rows) -> tuple[Commits, Answers, int]:
     offsets = np.append(offset[commits.invoke], offset[done])
     place, count = slots(key, offsets)
     own_, txn = slice(len(commits.invoke)), rows.numbers("txn", commits.invoke)
-    since = np.where(txn >= 0, np.maximum(since_asked(rows, txn), commits.began), commits.began)
     made = Commits(
         at=commits.invoke,
         key=key[own_],
@@ -108,7 +106,6 @@ def _paired(rows: Rows) -> tuple[Commits, Answers, int]:
         ok=commits.ok,
         failed=commits.failed,
         began=commits.began,
-        since=since,
         until=np.where(commits.ok, commits.ended, NEVER),
     )
     rest = slice(len(commits.invoke), None)
@@ -124,25 +121,28 @@ def _least(place: Ints, count: int, values: Ints) -> Ints:
 
 
 def _without_output(rows: Rows, found: Findings, commits: Commits, answers: Answers, count: int) -> Flags:
-    """Find answers that only an aborted transaction explains, or one whose commit was not asked for yet. Returns which
-    answers anything else explains."""
-    maybe = ~commits.failed
-    counts_since = _least(commits.place[maybe], count, commits.since[maybe])[answers.place]
-    tried = commits.txn >= 0
-    tried_since = _least(commits.place[tried], count, commits.began[tried])[answers.place]
-    index = rows.column("index")
-    explained: Flags = counts_since < index[answers.at]
-    wrong = np.flatnonzero(~explained & (tried_since < index[answers.at]) & (answers.offset >= 0))
+    """Find answers that only an aborted transaction explains, and note those that one explains whose commit may not
+    have been asked for yet. Returns which answers anything but an aborted transaction explains."""
+    maybe, tried, index = ~commits.failed, commits.txn >= 0, rows.column("index")
+    sure = np.where(tried, commits.until, commits.began)
+
+    def explains(some: Flags, since: Ints) -> Flags:
+        found_: Flags = _least(commits.place[some], count, since[some])[answers.place] < index[answers.at]
+        return found_
+
+    explained = explains(maybe, commits.began)
+    _note_early(rows, found, commits, answers, np.flatnonzero(explained & ~explains(maybe, sure)))
+    wrong = np.flatnonzero(~explained & explains(tried, commits.began) & (answers.offset >= 0))
 
     def report(number: int) -> None:
         one = int(np.flatnonzero(tried & (commits.place == answers.place[number]))[0])
-        at, state = int(answers.at[number]), "was aborted" if commits.failed[one] else "was not asked to commit"
+        at = int(answers.at[number])
         queue = int(rows.column("queue")[at])
         found.add(
             OFFSET_WITHOUT_OUTPUT,
             f"Group {answers.group[number]} was given offset {int(answers.offset[number])} of queue {queue} at "
             f"{facts.at_s(rows, at)}, which was committed in transaction {int(commits.txn[one])} "
-            f"alone, and that {state}.",
+            "alone, and that was aborted.",
             int(index[commits.at[one]]),
             int(index[at]),
             queue=queue,
@@ -152,6 +152,24 @@ def _without_output(rows: Rows, found: Findings, commits: Commits, answers: Answ
     queue, acted_ns = rows.column("queue")[answers.at[wrong]], facts.since_load_ns(rows, answers.at[wrong])
     found.add_each(OFFSET_WITHOUT_OUTPUT, wrong, report, queues=queue, acted_ns=acted_ns)
     return explained
+
+
+def _note_early(rows: Rows, found: Findings, commits: Commits, answers: Answers, early: Ints) -> None:
+    """Report answers that came before the transactions which explain them are known to be committed."""
+    index = rows.column("index")
+    for number in early.tolist():
+        mine = np.flatnonzero((commits.place == answers.place[number]) & ~commits.failed & (commits.txn >= 0))
+        at = int(answers.at[number])
+        found.fact(
+            early_answer=int(index[at]),
+            txn=commits.txn[mine].tolist(),
+            began=commits.began[mine].tolist(),
+            row=int(index[commits.at[mine[0]]]),
+            queue=int(rows.column("queue")[at]),
+            offset=int(answers.offset[number]),
+            what=f"Group {answers.group[number]} was given offset {int(answers.offset[number])} of queue "
+            f"{int(rows.column('queue')[at])} at {facts.at_s(rows, at)}",
+        )
 
 
 def _note_shown(rows: Rows, found: Findings, commits: Commits, answers: Answers, count: int, explained: Flags) -> None:

@@ -40,9 +40,8 @@ class Readers:
         at = np.concatenate([polls.at, *moves])
         at = at[at >= 0]
         named = {code: _name(rows.text("process", one)) for code, one in _one_of_each(rows, at)}
-        whole, ends = (facts.calls(rows, f).invoke for f in ("txn", "end_txn"))
+        whole = facts.calls(rows, "txn").invoke
         known = {_name(rows.text("process", one)) for _, one in _one_of_each(rows, whole)}
-        known |= {_STEP.sub("", _name(rows.text("process", one))) for _, one in _one_of_each(rows, ends)}
         called = {code: stem if (stem := _STEP.sub("", name)) in known else name for code, name in named.items()}
         names = tuple(sorted({*called.values()}))
         of_code = {code: names.index(name) for code, name in called.items()}

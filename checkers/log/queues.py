@@ -13,7 +13,7 @@ from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import losses, reads
 from checkers._facts.reads import everywhere, own
-from checkers.log import contents, elections, missing, producers, readers, stalls, unknown
+from checkers.log import asked, contents, early, elections, missing, producers, readers, stalls, unknown
 from checkers.log.promise import PROMISE, SHOWN, no_logs
 from checkers.log.rows import TRANSACTIONS
 
@@ -29,6 +29,7 @@ NEEDS = Needs(
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS, *reads.LIVES),
     uses=(Use.LOGS, Use.TRANSACTIONS),
+    joins=(asked.NEEDS.part,),
     idle=True,
 )
 
@@ -49,7 +50,8 @@ class Queues:
         return found.partial().merge(_owed(rows, context))
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
-        return decide(PROMISE, partial.merge(unknown.committed(partial.facts)), needs=SHOWN, unless=no_logs(context))
+        joined = partial.merge(unknown.committed(partial.facts)).merge(early.precommitted(partial.facts))
+        return decide(PROMISE, joined, needs=SHOWN, unless=no_logs(context))
 
 
 def _owed(rows: Rows, context: RunContext) -> Partial:

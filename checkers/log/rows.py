@@ -9,40 +9,28 @@ import numpy as np
 from chaos.kernel import Reads, Sieve
 from chaos.shard_rows import Rows
 from checkers import _facts as facts
-from checkers._facts.arrays import Flags, Ints, among, distinct, first_in, places_in
+from checkers._facts.arrays import Flags, Ints, among, distinct, first_in
 from checkers._facts.clients import rows_of
 from checkers._facts.reads import everywhere, own
 
 
-def in_transactions(rows: Rows) -> Ints:
-    """Keep the polls that are steps of transactions. A sieve."""
-    polls = facts.calls(rows, "poll")
-    return rows_of(rows, "poll", np.flatnonzero(rows.numbers("txn", polls.invoke) >= 0))
+def open_or_first(rows: Rows) -> Ints:
+    """Keep the transactions that were not acknowledged as committed, and the first one of each process, which says that
+    it has some. A sieve."""
+    calls = facts.calls(rows, "txn")
+    process = rows.column("process")[calls.invoke]
+    first = first_in(process, int(process.max(initial=-1)) + 1, np.arange(len(process)))
+    return rows_of(rows, "txn", distinct(np.concatenate([np.flatnonzero(~calls.ok), first[first >= 0]])))
 
 
-def not_committed(rows: Rows) -> Ints:
-    """Keep the transactions that were not acknowledged as committed. A sieve."""
-    return rows_of(rows, "txn", np.flatnonzero(~facts.calls(rows, "txn").ok))
-
-
-def asked_to_commit(rows: Rows) -> Ints:
-    """Keep the requests to commit a transaction. A sieve."""
-    ends = facts.calls(rows, "end_txn")
-    code, words = rows.labels("decision", ends.invoke)
-    return rows_of(rows, "end_txn", np.flatnonzero(np.array([word == "commit" for word in words], np.bool_)[code]))
-
-
-def _sifted(f: str, sieve: Sieve) -> Reads:
-    return Reads(kind="op", f=(f,), everywhere=True, sieve=sieve)
-
-
-_COLUMNS = ("op", "type", "value")
-#: What every queue, and every group, must know of transactions.
-COMMITS = _sifted("end_txn", Sieve(rows=(own("op", "end_txn"),), columns=_COLUMNS, keep=asked_to_commit, streamed=True))
+#: What every queue must know of transactions.
 TRANSACTIONS = (
-    COMMITS,
-    _sifted("poll", Sieve(rows=(own("op", "poll"),), columns=_COLUMNS, keep=in_transactions, streamed=True)),
-    _sifted("txn", Sieve(rows=(own("op", "txn"),), columns=_COLUMNS, keep=not_committed, streamed=True)),
+    Reads(
+        kind="op",
+        f=("txn",),
+        everywhere=True,
+        sieve=Sieve(rows=(own("op", "txn"),), columns=("op", "type", "process"), keep=open_or_first, streamed=True),
+    ),
     everywhere("op", "take_over"),
 )
 
@@ -127,9 +115,7 @@ class Given:
         op, queue, offset = (rows.column(name) for name in ("op", "queue", "offset"))
         at = rows.where(kind="op", f="delivered")
         at = at[((queue | offset)[at] >= 0) & ~among(op[at], facts.calls(rows, "receive").began)]
-        polls = facts.calls(rows, "poll")
-        place, known = places_in(polls.began, op[at])
-        txn = np.append(rows.numbers("txn", polls.invoke), -1)[np.where(known, place, -1)]
+        txn = rows.numbers("txn", at)
         undone = facts.calls(rows, "txn")
         ended = distinct(rows.numbers("txn", undone.invoke[~undone.ok]))
         return cls(
@@ -161,21 +147,3 @@ def first_given(rows: Rows) -> Ints:
 def sends_of_each(rows: Rows) -> Ints:
     """Return how often each number of a message was sent."""
     return np.bincount(rows.memo(Sent.of).number, minlength=rows.memo(facts.messages)[1])
-
-
-def commit_asked(rows: Rows) -> tuple[Ints, Ints]:
-    """Return transactions, ascending, and for each the ``index`` of the first request to commit it."""
-    ends = facts.calls(rows, "end_txn")
-    code, words = rows.labels("decision", ends.invoke)
-    mine = ends.invoke[np.array([word == "commit" for word in words], np.bool_)[code]]
-    txn, first = np.unique(rows.numbers("txn", mine), return_index=True)
-    return txn, rows.column("index")[mine[first]]
-
-
-def since_asked(rows: Rows, txn: Ints) -> Ints:
-    """Return for each transaction from which ``index`` on somebody had asked to commit it, -1 where nobody did."""
-    known, asked = rows.memo(commit_asked)
-    place, there = places_in(known, txn)
-    found = np.full(len(txn), -1, dtype=np.int64)
-    found[there] = asked[place[there]]
-    return found

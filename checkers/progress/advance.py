@@ -29,7 +29,7 @@ DONE = ("send", "pull", "delivered", "bounds", "committed")
 NEEDS = Needs(
     part="how each reader comes forward",
     key=Key.QUEUE,
-    joins=held.NEEDS.part,
+    joins=(held.NEEDS.part,),
     rows=(
         Reads(
             kind="op",

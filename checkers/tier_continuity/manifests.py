@@ -25,7 +25,7 @@ from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJ
 
 NEEDS = Needs(
     key=Key.QUEUE,
-    joins=objects.OF_ALL.part,
+    joins=(objects.OF_ALL.part,),
     rows=(
         own("trace", "store_cas", "store_put", "store_get", "store_delete"),
         reads.FIRST_APPENDS,

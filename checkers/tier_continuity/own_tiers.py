@@ -20,7 +20,7 @@ from checkers.tier_continuity.promise import PROMISE, TIER_GAP, TIER_MISSING_OBJ
 OWN = Needs(
     part="the tier that each replica has of its own",
     key=Key.QUEUE,
-    joins=objects.OF_EACH.part,
+    joins=(objects.OF_EACH.part,),
     rows=(
         own("final", "tier_queue", "tier_damage"),
         everywhere("final", "node", "complete", "tier_unread"),

@@ -96,14 +96,14 @@ def test_manifests_are_compared_with_objects_wherever_these_are_told(seed: int) 
     if seed % 2:
         history.row("final", f="tiered", queue=0, offset=rng.choice(there))
     history.rows = [row for row in history.rows if row["f"] != "tiered" or row["offset"] in there]
-    (law,) = (one for one in registry().kernels.values() if one.needs.joins == OF_ALL.part)
+    (law,) = (one for one in registry().kernels.values() if one.needs.joins == (OF_ALL.part,))
     parts, found = check(law, history.table(), history.context(), rng, 1)
     assert parts and found == bool(seed % 4) + seed % 2
 
 
 @pytest.mark.parametrize("joins", [OF_ALL.part, OF_EACH.part])
 def test_what_an_unexamined_shard_would_have_told_is_not_missing(joins: str) -> None:
-    (law,) = (one for one in registry().kernels.values() if one.needs.joins == joins)
+    (law,) = (one for one in registry().kernels.values() if one.needs.joins == (joins,))
     claim = {"claimed": 0, "node": "broker-0", "start": 0, "end": 9, "row": 1, "final": 2}
     tier = {"tier": "broker-0" if joins == OF_EACH.part else ""}
     some: tuple[dict[str, object], ...] = (claim, {**tier, "held": [0], "first": [0], "until": [4]})

@@ -128,7 +128,7 @@ def check(law: Kernel, table: pa.Table, context: RunContext, rng: Random, most: 
 def joined(law: Kernel) -> list[Kernel]:
     """The kernel whose facts this one is given, too."""
     mine = [one for one in registry().kernels.values() if one.promise.name == law.promise.name]
-    return [one for one in mine if law.needs.joins and one.needs.part == law.needs.joins]
+    return [one for one in mine if one.needs.part in law.needs.joins]
 
 
 def check_random(law: Kernel, seeds: range, make: Callable[[Random], pa.Table] = clients) -> None:

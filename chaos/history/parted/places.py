@@ -21,8 +21,12 @@ MESSAGES = 1 << 12
 HASHES = 1 << 12
 #: Operations whose ends say where a queue ends; they stand at the last offset before that.
 NAMING_END = ("pull", "bounds")
-#: What a place depends on.
-COLUMNS = ("index", "kind", "type", "f", "op", "queue", "offset", "message", VALUE)
+#: What places depend on.
+COLUMNS = {
+    "offset": ("index", "kind", "type", "f", "op", "queue", "offset", VALUE),
+    "call": ("index", "kind", "type", "op"),
+    "message": ("message",),
+}
 #: Ranges of one queue that are distinguished; what lies above stands with the last one.
 _MOST = (1 << 40) - 2
 
@@ -39,7 +43,7 @@ class Places:
         self._offsets = offsets or OFFSETS
 
     def of(self, block: pa.Table) -> Ints:
-        """Return the numbers of these rows, which have the columns :data:`COLUMNS`."""
+        """Return the numbers of these rows, which have those of :data:`COLUMNS`."""
         index, op, queue, offset = (
             np.asarray(block[name].to_numpy(), np.int64) for name in ("index", "op", "queue", "offset")
         )

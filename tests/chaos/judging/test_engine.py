@@ -274,7 +274,7 @@ def test_a_kernel_judges_what_the_one_that_it_joins_has_told() -> None:
 
     tables = [(WHOLE, busy(1).table())]
     teller, joiner = (replace(one(), needs=replace(Hearts().needs, part=one.__name__)) for one in (Teller, Joiner))
-    joiner = replace(joiner, needs=replace(joiner.needs, joins="Teller"))
+    joiner = replace(joiner, needs=replace(joiner.needs, joins=("Teller",)))
     both = Registry({("hearts", 0): joiner, ("hearts", 1): teller}, {})
     gaps: tuple[str, ...] = ()
     (found,) = judge_rows(tables, CONTEXT, both)
@@ -330,7 +330,7 @@ def test_what_is_no_law_is_broken_and_says_why(made: Any, words: str, monkeypatc
         ([Hearts(), replace(Hearts(), promise=replace(PROMISE, meaning="else"))], "promise two things"),
         ([replace(Hearts(), promise=replace(PROMISE, anomalies=PROMISE.anomalies * 2))], "each of its anomalies"),
         ([replace(Hearts(), needs=replace(Hearts().needs, columns=("pulse",)))], "no column pulse"),
-        ([replace(Hearts(), needs=replace(Hearts().needs, part="a", joins="a"))], "judges 'a'"),
+        ([replace(Hearts(), needs=replace(Hearts().needs, part="a", joins=("a",)))], "judges 'a'"),
         ([replace(Hearts(), needs=replace(Hearts().needs, rows=(Reads(kind="heart"),)))], "heart"),
     ],
 )

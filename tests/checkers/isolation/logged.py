@@ -73,9 +73,10 @@ class Logged:
 
     def given(self, op: int, *places: Place, type: str = "ok", node: str = "", **of: Any) -> None:
         self._add(Poll, type=type, op=op, **of)
+        txn = {"txn": of["txn"]} if "txn" in of else {}
         for queue, offset in places:
             at = {"process": of["process"], "queue": queue, "offset": offset, "node": node}
-            self._add(Delivered, type="ok", op=op, message=message_id(queue, offset), **at)
+            self._add(Delivered, type="ok", op=op, message=message_id(queue, offset), **at, **txn)
 
     def end(self, txn: int, type: str = "ok") -> None:
         """End a transaction, and with it what it sent."""

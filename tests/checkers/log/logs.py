@@ -126,16 +126,16 @@ class Logs(History):
     ) -> Logs:
         op = self.invoke("poll", process=process, value=value)
         self.complete(op, type)
-        self.deliver(op, process, places)
+        self.deliver(op, process, places, {"txn": value["txn"]} if value and "txn" in value else None)
         return self
 
-    def deliver(self, op: int, process: str, places: dict[int, Places]) -> None:
+    def deliver(self, op: int, process: str, places: dict[int, Places], value: dict[str, Any] | None = None) -> None:
         for queue, found in places.items():
             for offset, sequence in found:
                 message = m(sequence, queue)
                 columns: dict[str, Any] = {"queue": queue, "offset": offset, "node": "broker-0", "epoch": 1}
                 columns |= {"message": message, "hash": content(message)}
-                self.row("op", type="ok", f="delivered", op=op, process=process, **columns)
+                self.row("op", type="ok", f="delivered", op=op, process=process, value=value, **columns)
 
     def move(self, f: str, *, process: str = "reader.0", type: str = "ok", following: Any = None, **more: Any) -> Logs:
         """A seek (``queue``, ``offset``), an assignment, a join or the end of a membership."""

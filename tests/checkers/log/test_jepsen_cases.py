@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checkers.log.logs import Logs, Places, X, Y, violations
+from chaos.verdict import Validity
+from tests.checkers.log.logs import Logs, Places, X, Y, judged, violations
 
 
 def of_x(*offsets: int) -> Places:
@@ -112,6 +113,19 @@ def test_a_process_sends_behind_what_it_had_sent() -> None:
     begun.txn().send(3, 3).send(4, 4).end()
     begun.txn().send(1, 1).send(2, 2).end()
     assert found(begun) == {"nonmonotonic-send"}
+
+
+def test_what_a_reader_gives_up_excuses_no_producer() -> None:
+    """Jepsen lets a process send out of order once it has given up reading the queue; here producers read nothing."""
+    begun = Logs()
+    begun.txn().send(3, 3).send(4, 4).end()
+    begun.move("assign", queues=[Y], process="producer.0")
+    begun.txn().send(1, 1).send(2, 2).end()
+    assert found(begun) == {"nonmonotonic-send"}
+
+
+def test_a_history_in_which_nothing_was_done_is_not_valid() -> None:
+    assert judged(Logs().move("assign", queues=[X])).validity is not Validity.VALID
 
 
 def test_one_read_goes_past_a_message() -> None:

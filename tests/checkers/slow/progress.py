@@ -26,7 +26,7 @@ from tests.checkers.slow.plain import Row, calls, read, some
 
 ALL = replace(
     advance.NEEDS,
-    joins="",
+    joins=(),
     rows=(
         own("op", *advance.DONE, "drain"),
         own("trace", "retention"),
