@@ -67,6 +67,7 @@ from chaos.driver import (
     Network,
     NoOptions,
     Profile,
+    ReadsFiles,
     Record,
     ReplicaGroup,
     TellsEvents,
@@ -159,6 +160,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Driver",  # what a driver implements
     "Exposure",  # how long a system exposes what it acknowledged, and what readers are given
     "DeclaresExposure",  # the power to say so
+    "ReadsFiles",  # the power to say which of its evidence is read from nodes' files
     "DeclaresGaps",  # the power to say that offsets need not follow one another
     "CanSetUp",  # something is made once in the system before clients come
     "Evidence",  # what a driver can report of a run besides operations

@@ -354,10 +354,10 @@ def promising(driver: Driver, profile: Profile) -> Driver:
     return driver
 
 
-def evidence_of(driver: Driver) -> frozenset[Evidence]:
+def evidence_of(driver: Driver, *, has_files: bool = True) -> frozenset[Evidence]:
     """Return the evidence that a driver declares: operations always, ``node-reads`` with :class:`CanReadThroughNodes`,
-    the rest with ``evidence()``. Raises :class:`BadInput` for words that mean nothing, that a power is missing for, or
-    that an older contract has."""
+    the rest with ``evidence()``; what it reads from files, only where the deployment has those. Raises
+    :class:`BadInput` for words that mean nothing, that a power is missing for, or that an older contract has."""
     declared = getattr(driver, "evidence", None)
     able = isinstance(driver, CanReadThroughNodes)
     who = f"driver {type(driver).__name__}: evidence:"
@@ -369,6 +369,8 @@ def evidence_of(driver: Driver) -> frozenset[Evidence]:
         raise BadInput(f"{who} {error}; known: {', '.join(Evidence)}") from error
     if Evidence.NODE_READS in words and not able:
         raise BadInput(f"{who} {Evidence.NODE_READS} needs the power CanReadThroughNodes, a method holders(queue)")
+    if not has_files and isinstance(driver, ReadsFiles):
+        words -= driver.evidence_from_files()
     return words | {Evidence.OPERATIONS, *((Evidence.NODE_READS,) if able else ())}
 
 
@@ -390,6 +392,15 @@ class DeclaresExposure(Protocol):
 
     def exposure(self) -> Exposure:
         """Return the exposure, which is the same during the whole run."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """Optional power of a driver: some of its evidence is what it reads from the files of nodes
+    (:class:`chaos.deployment.CanReadFiles`). Where a deployment can't, that is not visible."""
+
+    def evidence_from_files(self) -> frozenset[Evidence]:
+        """Return which of ``evidence()`` that is."""
 
 
 @runtime_checkable

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from chaos import plugins
-from chaos.deployment import Deployment
+from chaos.deployment import CanReadFiles, Deployment
 from chaos.draws import Draws
-from chaos.driver import DeclaresExposure, DeclaresGaps, Driver, ReportsVersion, evidence_of, promising
+from chaos.driver import DeclaresExposure, DeclaresGaps, Driver, Evidence, ReportsVersion, evidence_of, promising
 from chaos.errors import ChaosError, MachineError
+from chaos.experiment.capabilities import can, deployment_class
 from chaos.experiment.demands import demands_of, named
 from chaos.experiment.inventory import Inventory, place
 from chaos.experiment.model import Experiment, FaultSpec
@@ -310,7 +311,7 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "uses": used(experiment),
         **_exposure(driver),
         **_offsets(driver, used(experiment)),
-        "tells": sorted(evidence_of(driver)),
+        "tells": sorted(evidence_on(launch.deployment, driver)),
         "decided_by": plugins.decided_by(experiment.system.name),
         "faults": sorted(_names(faults)),
         "drawn_faults": sorted(_names(drawn) - _names(one for one in faults if one not in drawn)),
@@ -326,6 +327,11 @@ def describe(launch: Launch, driver: Driver, directory: Path) -> dict[str, Any]:
         "versions": {**versions(), **_system_version(driver, experiment.system.name)},
         "machine": machine(),
     }
+
+
+def evidence_on(deployment: str, driver: Driver) -> frozenset[Evidence]:
+    """Return the evidence that there will be of a run of this system on this deployment."""
+    return evidence_of(driver, has_files=can(deployment_class(deployment), CanReadFiles))
 
 
 def _names(faults: Iterable[FaultSpec]) -> set[str]:

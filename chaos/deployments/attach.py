@@ -60,6 +60,8 @@ HEALS_BY_MARK = True
 _DISK = "it is not ours: nothing of its disk is wiped or changed", "`kill`, or `--on docker`, which starts a copy"
 _LIMITS = "it is not ours, and its limits are its owner's", "`pause`, or `--on docker`, which starts a copy"
 _MEMBERS = "it is not ours: no node is added, removed or replaced", "`kill`, or `--on docker`, which starts a copy"
+#: What stands for the command of a node, which only its owner knows.
+ITS_OWNERS = "as its owner has started it"
 #: A node that runs already is ready soon, or it isn't well.
 READY_S = 10.0
 
@@ -189,7 +191,7 @@ def _programs(nodes: Sequence[NodeSpec]) -> dict[str, Program]:
 
 
 def _running(program: Program) -> Program:
-    """Return the program as it is found: its log may have lost the line that said that it is ready, its files are its
-    owner's, and nothing need be installed here."""
+    """Return the program as it is found: its log may have lost the line that said that it is ready, its command and its
+    files are its owner's, and nothing need be installed here."""
     ready = program.ready if isinstance(program.ready, Answers) else None
-    return replace(program, ready=ready, keep=(), recipe=None, begin_s=READY_S)
+    return replace(program, argv=(ITS_OWNERS,), files={}, env={}, ready=ready, keep=(), recipe=None, begin_s=READY_S)

@@ -154,6 +154,9 @@ class Nats:
         has_log = self.options.replicas > 1 and self.options.streams == 1
         return frozenset({*([Evidence.POLLS] if has_terms else []), *([Evidence.FINAL_LOGS] if has_log else [])})
 
+    def evidence_from_files(self) -> frozenset[Evidence]:
+        return self.evidence() & {Evidence.FINAL_LOGS}
+
     def cluster(self, mutant: str) -> ClusterSpec:
         program = self._program()
         return ClusterSpec(nodes=[NodeSpec(name=node, role="broker", program=program) for node in self.nodes])

@@ -139,6 +139,9 @@ class RocketMQ:
         of_tier = {Evidence.TIER_CONTENT} if self.options.tier else set()
         return frozenset(reported | of_tier | ({Evidence.UPLOADS} if self.options.shared_tier else set()))
 
+    def evidence_from_files(self) -> frozenset[Evidence]:
+        return self.evidence() & {Evidence.TIER_CONTENT, Evidence.UPLOADS}
+
     def queues(self) -> tuple[QueueRef, ...]:
         """Return the queues of all groups. Those of the first group come first; each group numbers its own from 0."""
         each = self.options.queues

@@ -36,13 +36,12 @@ class Ended:
 def refuse_unjudgeable(launch: Launch) -> None:
     """Raise :class:`BadInput` for an experiment that demands a law, or names a goal, for which there will be no
     evidence; and what :func:`stormproof.launch.build` raises, before a word is said of the run."""
-    from chaos.driver import evidence_of
     from chaos.judging.evidence import unjudgeable
     from chaos.judging.goals import unseen
-    from stormproof.launch import build, used
+    from stormproof.launch import build, evidence_on, used
 
     laws, goals = launch.experiment.laws, launch.experiment.reach
-    reported = evidence_of(build(launch))
+    reported = evidence_on(launch.deployment, build(launch))
     why = unjudgeable(laws, reported, used(launch.experiment)) if laws else []
     if why := [*why, *unseen(goals, reported)]:
         raise BadInput("; ".join(why))

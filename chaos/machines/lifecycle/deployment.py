@@ -521,12 +521,6 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
         if client in self._seats:
             raise DeploymentError(f"client {client!r} has the name of a node")
 
-    async def files(self, node: str, globs: Sequence[str]) -> Mapping[str, int]:
-        return await self._off(self._machine(node).files, node, globs)
-
-    async def read_file(self, node: str, path: str, begin: int = 0, length: int = programs.PIECE_BYTES) -> bytes:
-        return await self._off(self._machine(node).read, node, path, begin, length)
-
     def expose(self, client: str, node: str) -> Address:
         """Return where a client that knows nothing of us reaches this node, from this machine; until ``stop``."""
         self._machine(node)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chaos.machines import real_links
-from chaos.machines.lifecycle.deployment import MachineDeployment, no_effect_when_lost
+from chaos.machines.lifecycle.deployment import no_effect_when_lost
 from chaos.machines.lifecycle.node_clocks import NodeClocks
+from chaos.machines.lifecycle.node_disks import ReadsDisks
 from chaos.machines.machine import Fleet
 from chaos.machines.real_links import RealLinks
 
 
-class NetworkDeployment(MachineDeployment):
+class NetworkDeployment(ReadsDisks):
     """Implements ``ExpectsLinkActions``, ``CanSkewClocks`` and ``ExpectsSkewedClocks`` besides. Clients stand behind a
     proxy in the harness."""
 

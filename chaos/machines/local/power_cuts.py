@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from chaos.deployment import CanLoseUnsynced, Demands
 from chaos.fault import NotNow
 from chaos.machines.agent import powered_disk
-from chaos.machines.lifecycle.deployment import MachineDeployment
+from chaos.machines.lifecycle.node_disks import ReadsDisks
 from chaos.machines.local.fleet import LocalFleet
 from chaos.machines.trying import tried
 from chaos.node import NodeSpec
@@ -24,7 +24,7 @@ def try_out() -> None:
     tried(powered_disk.__name__)
 
 
-class CutsPower(MachineDeployment):
+class CutsPower(ReadsDisks):
     """Implements ``CanLoseUnsynced`` for programs of others too, and ``ExpectsPowerCuts``. A subclass sets
     ``_local``."""
 

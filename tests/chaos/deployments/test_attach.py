@@ -15,7 +15,7 @@ from chaos.errors import DeploymentError
 from chaos.experiment.attached import Attach
 from chaos.fault import NotNow, Undo, Verb
 from chaos.node import NodeSpec
-from chaos.program import Program
+from chaos.program import Program, problems
 from tests.stormproof.compose_project import PORT, ComposeProject
 
 PRIMARY, BACKUP = "queue-0", "queue-1"
@@ -31,6 +31,12 @@ def project(engine: Any, tmp_path: Path) -> Iterator[ComposeProject]:
 def cluster() -> ClusterSpec:
     program = Program(argv=["tinyq"], ports={"queue": PORT})
     return ClusterSpec(nodes=[NodeSpec(name=name, role="broker", program=program) for name in (PRIMARY, BACKUP)])
+
+
+def test_what_a_driver_would_install_need_not_be_there() -> None:
+    program = Program(argv=["{installed}/queue"], files={"conf": "{installed}"}, env={"JARS": "{installed}"})
+    assert problems({PRIMARY: program}, [PRIMARY])
+    assert not problems({PRIMARY: attach._running(program)}, [PRIMARY])
 
 
 @pytest.mark.full

@@ -9,8 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from chaos.deployment import CanReadFiles
+from chaos.deployments.attach import AttachDeployment
+from chaos.deployments.process import ProcessDeployment
 from chaos.driver import CanReadThroughNodes, Evidence, evidence_of
 from chaos.errors import BadInput
+from chaos.experiment.capabilities import can
 from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
 from chaos.run import node_reads
 from chaos.run.node_reads import read_copies
@@ -153,3 +157,17 @@ def test_the_power_declares_its_evidence_and_no_word_does_without_it() -> None:
     assert evidence_of(cast(Any, Able())) == {Evidence.OPERATIONS, Evidence.NODE_READS}
     with pytest.raises(BadInput, match=r"node-reads needs the power CanReadThroughNodes, a method holders\(queue\)"):
         evidence_of(cast(Any, Liar()))
+
+
+def test_what_is_read_from_files_is_not_visible_where_there_are_none() -> None:
+    class Reader:
+        def evidence(self) -> list[str]:
+            return ["final-logs", "polls"]
+
+        def evidence_from_files(self) -> frozenset[Evidence]:
+            return frozenset({Evidence.FINAL_LOGS})
+
+    seen = {Evidence.OPERATIONS, Evidence.POLLS}
+    assert evidence_of(cast(Any, Reader()), has_files=False) == seen
+    assert evidence_of(cast(Any, Reader())) == seen | {Evidence.FINAL_LOGS}
+    assert not can(AttachDeployment, CanReadFiles) and can(ProcessDeployment, CanReadFiles)
