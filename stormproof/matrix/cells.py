@@ -123,7 +123,7 @@ def _cell(matrix: Matrix, row: Row, column: Column, document: Any, home: Path) -
     except BadInput as error:
         if asked := _uninstalled(error.problems, file):
             return replace(cell, uninstalled=asked)
-        return replace(cell, lacks="; ".join(_without_place(one, file) for one in error.problems))
+        return replace(cell, lacks="; ".join(dict.fromkeys(_without_place(one, file) for one in error.problems)))
 
 
 def _without_place(problem: str, file: Path) -> str:

@@ -1,12 +1,18 @@
-"""Hosts with SSH servers for the tests: containers of their own, one network, one key that opens all of them."""
+"""Hosts with SSH servers for the tests: containers of their own, one network, one key that opens all of them.
+
+``python -m tests.chaos.deployments.ssh_hosts FOLDER`` has three of them until Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import signal
+import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +20,7 @@ from typing import Any
 import paramiko
 
 from chaos.experiment.inventory import Host
+from chaos.machines.docker.engine import connect
 from chaos.machines.procfs import Process
 from stormproof.image import DEBIAN_BASE
 from tests.left_behind import remove_abandoned, whose
@@ -166,3 +173,21 @@ def start(engine: Any, folder: Path, count: int) -> Hosts:
         hosts.remove()
         raise
     return hosts
+
+
+def main(folder: Path) -> None:
+    """Have hosts until Ctrl-C, listed in ``inventory.yaml`` of the folder: for ``make systems`` and runs by hand."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(connect()) as engine:
+        hosts = start(engine, folder, COUNT)
+        try:
+            print(hosts.file(folder), flush=True)
+            signal.pause()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            hosts.remove()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
