@@ -159,7 +159,12 @@ class Orders:
 
     def consumer(self, process: str, group: str, protocol: Mapping[str, object], *, commits: bool) -> Consumer:
         """Return a client. What it commits by itself is what it was told to have done with."""
-        reads = {"isolation.level": self.isolation, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 200}
+        reads = {
+            "isolation.level": self.isolation,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 200,
+            "allow.auto.create.topics": False,
+        }
         stores = {"enable.auto.commit": commits, "enable.auto.offset.store": False, "auto.commit.interval.ms": 1000}
         return Consumer({**self._common(process), "group.id": group, **reads, **stores, **protocol})
 
@@ -171,7 +176,6 @@ class Orders:
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": 5000,
             "socket.connection.setup.timeout.ms": 2000,
-            "allow.auto.create.topics": False,
         }
 
 
@@ -343,13 +347,15 @@ class Owner:
             "linger.ms": 0,
             "acks": "all",
         }
+        made = None
         while self._producer is None:
-            made = self._orders.producer(self._process, **settings)
+            made = made or self._orders.producer(self._process, **settings)
             try:
                 made.init_transactions(TRANSACTION_S)
                 self._producer = made
             except KafkaException as error:
                 self._leave(made, error)
+                made = made if error.args[0].retriable() else None  # one that goes on trying would fence the next one
 
     def _transact(self, queue: tuple[str, int], *, commits: bool) -> None:
         self.take_over()
