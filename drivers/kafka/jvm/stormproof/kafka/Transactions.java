@@ -18,6 +18,8 @@ final class Transactions {
     /** A transaction that its producer has left is aborted after so long. */
     private static final int LEFT_MS = 10_000;
     private static final int DELIVERY_MS = 6000;
+    /** How long a begin or an end may take, over a change of the broker that coordinates it. */
+    private static final int BLOCK_MS = 10_000;
     private static final int PAUSE_MS = 500;
 
     private final Orders orders;
@@ -55,6 +57,7 @@ final class Transactions {
             while (producer == null) {
                 Map<String, Object> set = orders.producer(process, true, 0, DELIVERY_MS);
                 set.put("acks", "all");
+                set.put("max.block.ms", BLOCK_MS);
                 set.put("transactional.id", orders.name() + "-" + process);
                 set.put("transaction.timeout.ms", LEFT_MS);
                 KafkaProducer<byte[], byte[]> made =
