@@ -273,7 +273,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "Rest",  # how such a fault sleeps
     "Probes",  # a fault whose effect can be seen from outside
     "Achieves",  # a fault that has a goal
-    "FitsSystems",  # a fault with an option that may not suit a system
+    "FitsSystems",  # a fault or a workload with an option that may not suit a system
     "each",  # act on targets one after the other
     "together",  # act on targets at once
     "Target",  # words that stand for nodes

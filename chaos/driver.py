@@ -561,13 +561,16 @@ class HasClientPrograms(Protocol):
 
 @runtime_checkable
 class HasClientLibrary(Protocol):
-    """Optional power of a driver: its system has a client library, and a program that uses it in all the ways that a
+    """Optional power of a driver: its system has a client library, and a program that uses it in the ways that a
     workload may order. It writes its operations as the programs of :class:`HasClientPrograms` do."""
+
+    def library_lacks(self) -> Mapping[str, str]:
+        """Return which kinds of producers and consumers it can't be, by the options of the workload ``library``, and
+        why: half a sentence. An experiment that wants them is refused."""
 
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         """Return the command of a client under this name. ``orders``: how many producers and consumers of each kind it
-        shall be, and how they behave, by the names that the workload ``library`` gives them. Raises
-        :class:`chaos.errors.BadInput` for what it can't do."""
+        shall be, and how they behave, by the names that the workload ``library`` gives them."""
 
 
 class TierEffect(StrEnum):

@@ -144,11 +144,11 @@ class Probes(Protocol):
 
 @runtime_checkable
 class FitsSystems(Protocol):
-    """Optional power of a fault: some of its options mean something for certain systems only."""
+    """Optional power of a fault or a workload: some of its options mean something for certain systems only."""
 
     def misfits(self, driver: object) -> Mapping[str, str]:
         """Return what is wrong for the system of this driver, a sentence by option. Asked before anything starts, once
-        it is known that the driver has all powers that the fault needs."""
+        it is known that the driver has all powers that are needed."""
 
 
 @runtime_checkable

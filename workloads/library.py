@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from chaos.driver import HasClientLibrary
 from chaos.ops import Answer, QueueRef
@@ -104,6 +104,11 @@ class Library:
     def sends_per_s(self) -> float:
         """How many messages, or batches, the producers send together each second."""
         return self.options.rate_per_s if self.options.producers else 0.0
+
+    def misfits(self, driver: object) -> Mapping[str, str]:
+        """See :class:`chaos.fault.FitsSystems`: name what the system's library can't be."""
+        lacks = cast(HasClientLibrary, driver).library_lacks()
+        return {option: why for option, why in lacks.items() if getattr(self.options, option)}
 
     async def run(self, load: Load) -> None:
         options = self.options

@@ -156,7 +156,8 @@ def _stands(driver: Driver, mutant: str) -> bool:
 def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo[Any]) -> PluginUse:
     """Check that the driver has the powers that the workload needs."""
     use: PluginUse = inner(given)
-    driver, needed = info.context.driver, tuple(getattr(use.build(), "needs", ()))
+    made = use.build()
+    driver, needed = info.context.driver, tuple(getattr(made, "needs", ()))
     lacking = [power for power in needed if driver and not can(type(driver), power)]
     with at(use.name):
         for power in lacking:
@@ -171,6 +172,8 @@ def workload(given: Any, inner: ValidatorFunctionWrapHandler, info: ValidationIn
             raise ValueError(
                 f"{info.context.deployment} finds a cluster that may hold topics of the names that it makes"
             )
+    if isinstance(made, FitsSystems) and driver and (found := made.misfits(driver)):
+        raise mistakes(((use.name, option), problem) for option, problem in found.items())
     return use
 
 

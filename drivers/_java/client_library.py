@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos.errors import BadInput, MachineError
+from chaos.errors import MachineError
 from chaos.recipe import Recipe, Step
 from drivers._java.maven import JAVA, LIB
 
@@ -24,10 +24,6 @@ command -v javac >/dev/null || exit 0
 javac -nowarn -d {CLASSES} -cp "$0" $(find {CLIENTS} -name '*.java')
 """
 _FLAGS = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-#: Kinds of producers and consumers, each with the number that is wanted.
-KINDS = ("sync", "async", "ordered", "batch", "delay", "transaction", "push", "orderly", "pull", "pop")
-#: What else can be ordered.
-SETTINGS = ("answer_checks", "batch_size", "gap_ns", "seed")
 
 
 def sources(folder: Path, package: str = "") -> Mapping[str, str]:
@@ -46,16 +42,6 @@ def compiles(jars: str) -> Step:
         does="compile the program with its own client",
         mend="is the disk full?",
     )
-
-
-def check_orders(orders: Mapping[str, int], kinds: Sequence[str] = KINDS) -> None:
-    """Raise :class:`BadInput` for orders that a program doesn't know, or for clients of other ``kinds`` than a system
-    serves."""
-    wanted = {name for name, count in orders.items() if count or name not in KINDS}
-    if unknown := sorted(wanted - {*kinds, *SETTINGS}):
-        raise BadInput(
-            f"the program with the system's own client can't do {', '.join(unknown)} here; it can do {', '.join(kinds)}"
-        )
 
 
 def java(installed: Recipe, program: str, *, flags: Sequence[str] = (), before: str = "") -> Sequence[str]:

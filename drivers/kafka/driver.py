@@ -201,6 +201,9 @@ class Kafka:
         client = QueueClient(cast(Dials, network), name, self.nodes, acks=ALL_IN_SYNC, committed=True)
         return Transactions(client, id, bumps=is_at_least(self.options.version, FIRST_THAT_BUMPS))
 
+    def library_lacks(self) -> Mapping[str, str]:
+        return library.LACKS
+
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         options = self.options
         settings = {

@@ -19,8 +19,8 @@ from drivers.kafka.cluster import Cluster
 
 JAVA, LIBRDKAFKA = "java", "librdkafka"
 LIBRARIES = (JAVA, LIBRDKAFKA)
-#: What Kafka's clients can be. It delays no message, and has no queue whose messages are acknowledged one by one.
-KINDS = ("sync", "async", "ordered", "batch", "transaction", "push", "orderly", "pull")
+#: What Kafka's clients can't be, and why.
+LACKS = {"delay": "Kafka delays no message", "pop": "Kafka's consumers acknowledge no message by itself"}
 EXTRA = (
     "client: librdkafka is used through confluent-kafka, which is not installed: pip install 'stormproof[librdkafka]'"
 )
@@ -46,9 +46,8 @@ class Program:
     async def command(
         self, network: Dials, name: str, cluster: Cluster, queues: Sequence[QueueRef], orders: Mapping[str, int]
     ) -> ClientCommand:
-        """Return how it is started as the client ``name``. Raises :class:`BadInput` for orders that Kafka has no
-        counterpart for, and :class:`chaos.errors.MachineError` when it was not compiled."""
-        client_library.check_orders(orders, KINDS)
+        """Return how it is started as the client ``name``. Raises :class:`chaos.errors.MachineError` when it was not
+        compiled."""
         given = {
             **orders,
             **self.settings,

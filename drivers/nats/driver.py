@@ -186,6 +186,9 @@ class Nats:
     def log_reader(self, network: Network, name: str) -> PositionedReader:
         return PositionedReader(self.client(network, name))
 
+    def library_lacks(self) -> Mapping[str, str]:
+        return library.LACKS
+
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         header = MESSAGE_ID if self.options.deduplicate else KEY
         return await library.command(cast(Dials, network), name, self.nodes, self.queues(), header, orders)

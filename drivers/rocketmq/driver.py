@@ -202,6 +202,9 @@ class RocketMQ:
     def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
         return TopicClient(network, name, self.nodes, self.queues()[0])
 
+    def library_lacks(self) -> Mapping[str, str]:
+        return {} if self.options.proxies else java_clients.LACKS_WITHOUT_PROXY
+
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         installed = recipe(self.options.version)
         return await java_clients.command(cast(Dials, network), name, self.nodes, installed, self.queues(), orders)

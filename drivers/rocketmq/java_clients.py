@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chaos.driver import ClientCommand, Dials
-from chaos.errors import BadInput
 from chaos.node import Address
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
-from drivers._java.client_library import check_orders
 from drivers._java.client_program import java, library_command, shown
 from drivers.rocketmq.cluster import Cluster
 from drivers.rocketmq.programs import NAMESERVER
 
+#: What clients can't be where there is no proxy.
+LACKS_WITHOUT_PROXY = {"pop": "such consumers ask a proxy, and there is none; add `proxies: 1` to the system"}
 ADMIN_TOOL = "stormproof.rocketmq.AdminTool"
 
 
@@ -29,11 +29,8 @@ async def command(
     queues: Sequence[QueueRef],
     orders: Mapping[str, int],
 ) -> ClientCommand:
-    """Return how the program is started as the client ``name``. Raises :class:`BadInput` for orders that it doesn't
-    know, and :class:`MachineError` when it was not compiled."""
-    check_orders(orders)
-    if orders.get("pop") and not cluster.proxies:
-        raise BadInput("library: pop: such consumers ask a proxy, and there is none; add `proxies: 1` to the system")
+    """Return how the program is started as the client ``name``. Raises :class:`chaos.errors.MachineError` when it
+    was not compiled."""
     return library_command(
         installed,
         orders,

@@ -149,6 +149,10 @@ class Split:
         made = TopicClient(network, name, self.nodes.nameservers, self.queues()[0])
         return made.placed(self._places).asking(self.nodes.metas)
 
+    def library_lacks(self) -> Mapping[str, str]:
+        """See :class:`chaos.driver.HasClientLibrary`."""
+        return java_client.LACKS
+
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         """See :class:`chaos.driver.HasClientLibrary`."""
         return await java_client.command(cast(Dials, network), name, self.nodes, self._places, self.queues(), orders)

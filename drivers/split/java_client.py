@@ -9,24 +9,27 @@ from collections.abc import Mapping, Sequence
 
 from chaos.driver import ClientCommand, Dials
 from chaos.ops import QueueRef
-from drivers._java.client_library import check_orders
 from drivers._java.client_program import library_command
 from drivers._java.recipes import RECIPES
 from drivers.split.cluster import Cluster
 from drivers.split.places import Places
 
-#: What clients of a split cluster can be. Batches, delays and transactions are not stored, nobody locks queues for
-#: those that read in order, and there is no proxy.
-KINDS = ("sync", "async", "ordered", "push", "pull")
+#: What clients of a split cluster can't be, and why.
+LACKS = {
+    "batch": "a split cluster stores no batches",
+    "delay": "a split cluster delays no message",
+    "transaction": "a split cluster has no transactions",
+    "orderly": "nobody locks queues of a split cluster for consumers that read in order",
+    "pop": "such consumers ask a proxy, and a split cluster has none",
+}
 
 
 async def command(
     network: Dials, name: str, nodes: Cluster, places: Places, queues: Sequence[QueueRef], orders: Mapping[str, int]
 ) -> ClientCommand:
-    """Return how the program is started as the client ``name``. Raises :class:`chaos.errors.BadInput` for orders that
-    can't be had here and where RocketMQ isn't installed, and :class:`chaos.errors.MachineError` where the program was
+    """Return how the program is started as the client ``name``. Raises :class:`chaos.errors.BadInput` where
+    RocketMQ isn't installed, and :class:`chaos.errors.MachineError` where the program was
     not compiled."""
-    check_orders(orders, KINDS)
     nameservers = [await network.endpoint(name, one) for one in nodes.nameservers]
     there = [(queue.topic, places.broker(queue), places.rank(queue)) for queue in queues]
     return library_command(RECIPES[0], orders, name=name, nameservers=nameservers, queues=there)

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from chaos.driver import ClientCommand, Dials, HasClientLibrary
-from chaos.errors import BadInput, MachineError
+from chaos.errors import MachineError
 from chaos.recipe import Recipe
 from drivers._java import client_program
 from drivers._java.client_library import CLASSES, SOURCES
@@ -64,9 +64,7 @@ def test_a_route_as_rocketmq_writes_it_leads_through_the_proxies() -> None:
     assert RemotingCodec().readdress(0, controllers, reached).fields["peers"] == "n0-127.1.1.2:9878;1:127.0.0.1:5002"
 
 
-def test_what_it_can_not_do_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="own client can't do poll here; it can do sync, async"):
-        command(monkeypatch, tmp_path, poll=1)
+def test_a_program_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(MachineError, match=r"is not compiled for rocketmq .* install a JDK"):
         command(monkeypatch, tmp_path / "bare", sync=1)
 

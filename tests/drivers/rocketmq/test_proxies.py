@@ -96,8 +96,8 @@ def test_pop_consumers_are_told_of_the_proxies_and_alone_have_their_client(insta
     assert json.loads(pops.env["STORMPROOF_ORDERS"])["proxies"] == "127.0.0.1:5007;127.0.0.1:5008"
     assert f"{installed}/{CLASSES}:{installed}/{GRPC}/*:{installed}/{LIB}/*" in pops.argv
     assert not [word for word in others.argv if GRPC in word]
-    with pytest.raises(BadInput, match="pop: such consumers ask a proxy, and there is none; add `proxies: 1`"):
-        command(Options(), pop=1)
+    assert "there is none; add `proxies: 1`" in create(Options()).library_lacks()["pop"]
+    assert create(TWO_PROXIES).library_lacks() == {}
 
 
 def test_the_recipe_fetches_the_proxy_and_the_client() -> None:
