@@ -27,6 +27,6 @@ class Spoken:
             self.answered += data
             feed(data)
 
-        writer.write = ask  # type: ignore[method-assign, assignment]
-        writer.writelines = lambda lines: ask(b"".join(lines))  # type: ignore[method-assign]
+        writer.write = ask  # type: ignore[method-assign]
+        writer.writelines = lambda lines: ask(b"".join(lines))  # type: ignore[method-assign, assignment]
         reader.feed_data = answer  # type: ignore[method-assign, assignment]
