@@ -13,7 +13,12 @@ TOOLS = {"mvn": "install Maven (Debian: apt-get install maven)"}
 #: Brings the jars of ``pom.xml`` into :data:`LIB`. Maven refuses a jar that doesn't match the registry's checksum.
 FETCH = ("mvn", "-B", "-q", "-C", "dependency:copy-dependencies", f"-DoutputDirectory={LIB}")
 #: A shell's beginning that sets ``java``: the machine's own Java, or what came with the jars, whose folder is ``$0``.
-FIND_JAVA = f"java=java; command -v java >/dev/null || java=$0/{JAVA}; "
+FIND_JAVA = f"""\
+java=java; command -v java >/dev/null || java=$0/{JAVA}
+command -v "$java" >/dev/null || {{
+  echo "there is no Java here: install one (Debian: apt-get install openjdk-17-jre-headless)" >&2; exit 127
+}}
+"""
 #: What servers use of Java.
 _JAVA_MODULES = "java.se,jdk.unsupported,jdk.management,jdk.httpserver,jdk.zipfs,jdk.crypto.ec,jdk.naming.dns,jdk.net"
 _MAKE_JAVA = f"""\
