@@ -54,9 +54,10 @@ class Readdresses(Frames, Protocol):
     """Frames of a system whose answers name nodes by address. A client library dials what it is told, so that it would
     leave the proxies, on which rules on links hold, or reach nobody at all."""
 
-    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
-        """Return the data of the answer to this request, with each address in it replaced by the one at which the
-        client reaches that node. Raises ``ValueError`` for an answer that can't be read; it goes through untouched."""
+    def readdress(self, request: Frame | None, answer: Frame, reached: Reached) -> bytes:
+        """Return the data of the answer to this request, or (None) of what a node says unasked, with each address in it
+        replaced by the one at which the client reaches that node. Raises ``ValueError`` for one that can't be read; it
+        goes through untouched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +104,9 @@ class CodecFrames:
     def refusal(self, request: Frame) -> bytes:
         return self._codec.encode(self._message(request.data).refused(self.error))
 
-    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
+    def readdress(self, request: Frame | None, answer: Frame, reached: Reached) -> bytes:
         """See :class:`Readdresses`; for codecs of such a system (:class:`chaos.addresses.CanReaddress`)."""
-        if not isinstance(self._codec, CanReaddress):
+        if request is None or not isinstance(self._codec, CanReaddress):
             return answer.data
         asked, answered = self._message(request.data), self._message(answer.data)
         changed = self._codec.readdress(asked.kind, answered, reached)

@@ -145,7 +145,7 @@ class Conversation:
 
     def _answer(self, frame: Frame) -> None:
         request, in_order = self._request_of(frame), frame.number is None
-        data = frame.data if request is None else self._readdressed(request, frame)
+        data = self._readdressed(request, frame)
         found = self._struck(request, LoseAnswers, DelayAnswers) if request is not None and not self._mute else None
         if found is None:
             if not self._mute:
@@ -162,7 +162,7 @@ class Conversation:
                 self._mute = in_order
         self._give_ours()
 
-    def _readdressed(self, request: Frame, answer: Frame) -> bytes:
+    def _readdressed(self, request: Frame | None, answer: Frame) -> bytes:
         """Return what the client is given of an answer."""
         if self._readdress is None or self._reached is None:
             return answer.data

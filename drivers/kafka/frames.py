@@ -63,8 +63,8 @@ class KafkaFrames:
             return b""
         return wire.encode_answer(name, number, made(asked), version)
 
-    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
-        return addresses.readdress(request.data, answer.data, reached)
+    def readdress(self, request: Frame | None, answer: Frame, reached: Reached) -> bytes:
+        return answer.data if request is None else addresses.readdress(request.data, answer.data, reached)
 
     @staticmethod
     def _request(data: bytes) -> Frame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from chaos.addresses import Reached
 from chaos.frames import REFUSAL, Frame, Framing
 from drivers.nats.api import API
 from drivers.nats.client import OFFSETS, OFFSETS_SUBJECTS, subject_of
@@ -34,7 +36,7 @@ FRAMING = Framing(reader=f"{__name__}:{frames.__name__}", kinds=tuple(dict.fromk
 
 
 class NatsFrames:
-    """Implements :class:`chaos.frames.Frames`. ``_listens``: the subjects that the client hears, by its numbers."""
+    """Implements :class:`chaos.frames.Readdresses`. ``_listens``: the subjects that a client hears, by its numbers."""
 
     def __init__(self) -> None:
         self._listens: dict[str, str] = {}
@@ -52,6 +54,18 @@ class NatsFrames:
         number = next((number for number, subject in self._listens.items() if _fits(inbox, subject)), "")
         head = f"NATS/1.0 503 {REFUSAL}\r\n\r\n"
         return f"HMSG {inbox} {number} {len(head)} {len(head)}\r\n{head}\r\n".encode() if number else b""
+
+    def readdress(self, request: Frame | None, answer: Frame, reached: Reached) -> bytes:
+        """Readdress the other servers, which each one names in what it says of itself, first and whenever that changes:
+        clients go on with them."""
+        if not answer.data.upper().startswith(b"INFO "):
+            return answer.data
+        said = json.loads(answer.data[len("INFO ") :])
+        others = said.get("connect_urls") if isinstance(said, dict) else None
+        if not isinstance(others, list):
+            return answer.data
+        moved = {**said, "connect_urls": [reached(str(one)) for one in others]}
+        return f"INFO {json.dumps(moved)} \r\n".encode()
 
     def _request(self, words: list[str], data: bytes) -> Frame:
         verb, *rest = words

@@ -687,3 +687,16 @@ def test_nothing_is_refused_that_the_client_would_not_hear(unheard: bytes) -> No
 def test_what_is_not_the_protocol_is_no_frame(nonsense: bytes) -> None:
     with pytest.raises(ValueError, match=r"words|size|ends|invalid|index"):
         NatsFrames().requests(bytearray(nonsense))
+
+
+def test_other_servers_are_named_to_clients_by_addresses_that_lead_through_the_proxies() -> None:
+    def moved(line: bytes) -> bytes:
+        (frame,) = read_frames().answers(bytearray(line), ended=False)
+        return read_frames().readdress(None, frame, {"127.1.2.3:4222": "127.0.0.1:5001"}.__getitem__)
+
+    told = moved(b'INFO {"server_id":"x","connect_urls":["127.1.2.3:4222"]} \r\n')
+    assert json.loads(told[5:]) == {"server_id": "x", "connect_urls": ["127.0.0.1:5001"]} and told.endswith(b"\r\n")
+    for line in (b'INFO {"server_id":"x"} \r\n', b"INFO [] \r\n", b"PING\r\n", b"MSG a 1 5\r\nINFO \r\n"):
+        assert moved(line) == line
+    with pytest.raises(ValueError, match="Expecting"):
+        moved(b"INFO x\r\n")

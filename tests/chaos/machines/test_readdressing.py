@@ -17,10 +17,12 @@ STRANGE = "nowhere.example:1"
 class Where(Lines):
     """Its answers to ``where`` are an address; "broken" is none that can be read."""
 
-    def readdress(self, request: Frame, answer: Frame, reached: Reached) -> bytes:
+    def readdress(self, request: Frame | None, answer: Frame, reached: Reached) -> bytes:
         if answer.data == b"broken\n":
             raise ValueError("broken")
-        return reached(answer.data.decode().strip()).encode() + b"\n" if request.kind == "where" else answer.data
+        if request is None or request.kind != "where":
+            return answer.data
+        return reached(answer.data.decode().strip()).encode() + b"\n"
 
 
 def where(port: str) -> Sequence[object] | Where:
