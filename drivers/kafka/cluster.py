@@ -29,6 +29,7 @@ ORDERLY_S = 20.0
 #: Small, and short periods: what may be set otherwise.
 _USUAL: Mapping[str, object] = {
     "broker.heartbeat.interval.ms": 300,
+    "initial.broker.registration.timeout.ms": round(BEGIN_S * 1e3),  # else a broker on a busy machine gives up
     "controller.quorum.election.timeout.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
     "replica.lag.time.max.ms": round(LAG_S * 1e3),
