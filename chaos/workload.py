@@ -243,7 +243,7 @@ class Worker:
         self._record(
             "op", type=outcome.type, op=op, offset=answer.offset, position=answer.position, value=result, **who, **asked
         )
-        of = {"value": {"txn": begun.value["txn"]}} if "txn" in begun.value else {}
+        of: dict[str, Any] = {"value": {"txn": begun.value["txn"]}} if "txn" in begun.value else {}
         for delivered in answer.messages:
             self._record(
                 "op",

@@ -221,7 +221,8 @@ def _is_first_sight(writer: Ints, ended: Ints) -> Flags:
     slot, count = slots(np.zeros_like(writer), writer)
     earliest = np.full(count, NEVER, dtype=np.int64)
     np.minimum.at(earliest, slot, ended)
-    return (writer >= 0) & (ended == earliest[slot])
+    found: Flags = (writer >= 0) & (ended == earliest[slot])
+    return found
 
 
 def _order(rows: Rows, one: int, two: int) -> Kind:

@@ -65,8 +65,8 @@ def early_answers(reported: Facts) -> Partial:
     """Find answers to groups that came before anybody had asked to commit what explains them."""
     found = Findings(PROMISE)
     early = [fact for fact in reported if "early_answer" in fact]
-    known = Asked.of_facts(reported) if early else None
-    for fact in early if known else ():
+    known = Asked.of_facts(reported if early else ())
+    for fact in early:
         since = np.maximum(known.since(np.array(fact["txn"], dtype=np.int64)), fact["began"])
         if since.min() >= fact["early_answer"]:
             why = f"{fact['what']}, which was committed in transaction {fact['txn'][0]} alone, and that was not asked"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,7 +78,9 @@ class Members:
 
     def judge(self, run: RunContext = CONTEXT, most: int = 0) -> Verdict:
         table = self.table()
-        parts = list(shards([table], plan(REGISTRY.kernels, run.meta), most)) if most else [("all-0", table)]
+        parts: Sequence[Any] = [("all-0", table)]
+        if most:
+            parts = [*shards([table], plan(REGISTRY.kernels, run.meta), most)]
         (verdict,) = judge_rows(parts, run, REGISTRY)
         return verdict
 
