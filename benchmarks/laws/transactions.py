@@ -158,8 +158,8 @@ def _polls(at: Ints, txn: Ints) -> list[dict[str, Any]]:
     offset = begin[call]
     keep = ~is_lost(queue, offset)
     call, queue, offset = call[keep], queue[keep], offset[keep]
-    given = _delivered(at[call] + 60, asked, call, queue, offset, process[call])
-    return [asked, done, {**given, "value": _read_in(txn[call])}]
+    read = _delivered(at[call] + 60, asked, call, queue, offset, process[call])
+    return [asked, done, {**read, "value": _read_in(txn[call])}]
 
 
 def _read_in(txn: Ints) -> Any:
