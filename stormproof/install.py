@@ -18,6 +18,9 @@ from chaos.recipe import ON_DEMAND, RECIPES, Recipe, Step
 
 #: So much of a failed step's last line is shown.
 LAST_LINE = 300
+#: How Maven begins its first line that says what went wrong; those below say where to read on.
+ERROR = "[ERROR]"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: So long it may take to list what versions there are, so many of them are named, and how one is written.
 LIST_S, NEAREST = 60.0, 8
 VERSION = re.compile(r"v?\d{1,9}(\.\d{1,9}){1,3}(-[\w.-]{1,40})?")
@@ -182,8 +185,12 @@ def _numbers(version: str) -> tuple[tuple[int, ...], str]:
 
 
 def _last(output: bytes) -> str:
-    lines: Sequence[str] = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:LAST_LINE] if lines else "it said nothing"
+    """Return the last line of a step, or the first that it calls an error; neither colours nor what is empty."""
+    plain = _COLOUR.sub("", output.decode("utf-8", "replace"))
+    lines: Sequence[str] = [line.strip() for line in plain.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith(ERROR)), lines[-1] if lines else "it said nothing")[
+        :LAST_LINE
+    ]
 
 
 def _put(recipe: Recipe, made: Path) -> None:

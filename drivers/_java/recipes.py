@@ -49,7 +49,7 @@ def _recipe(version: str) -> Recipe:
                 command=maven.FETCH,
                 does="fetch its jars with Maven (102 MiB)",
                 mend=mend,
-                lists=maven.versions("org.apache.rocketmq", "rocketmq-broker"),
+                lists=maven.versions("org.apache.rocketmq", "rocketmq-namesrv"),  # 5.5.1 has a broker, and not this
             ),
             Step(
                 command=(*maven.FETCH, "--file", "grpc/pom.xml"),

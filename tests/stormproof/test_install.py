@@ -104,6 +104,10 @@ def test_what_nobody_offers_is_refused_in_one_sentence(
             {"steps": (step(COPY), step("raise SystemExit('first\\nno network')"))},
             "failed (no network): look after it",
         ),
+        (
+            {"steps": (step("raise SystemExit('\\x1b[1m[ERROR] no such jar\\n[ERROR] read on\\n\\x1b[0m')"),)},
+            "failed ([ERROR] no such jar): look after it",
+        ),
         ({"steps": (step("import time; time.sleep(60)", limit_s=0.2),)}, "did not end within 0.2 s: look after it"),
         ({"steps": (step("pass"),)}, "the recipe has ended well, but did not make program"),
     ],
