@@ -78,7 +78,12 @@ ELSEWHERE = (
 )
 #: Kernels about what :func:`uploaders` tell.
 UPLOADING = ("where uploaded records end", "when uploaders upload")
-KERNELS = {number: law for number, law in registry().kernels.items() if law.needs.key in OF_QUEUES}
+#: Kernels about less than a queue; those about calls without a queue have no part of one.
+KERNELS = {
+    number: law
+    for number, law in registry().kernels.items()
+    if law.needs.key in OF_QUEUES and not all(reads.queueless for reads in law.needs.rows)
+}
 #: Those about what :func:`clients` tell, and what could be wrong with it.
 CLIENTS = {number: law for number, law in KERNELS.items() if law.needs.part not in (*ELSEWHERE, *UPLOADING)}
 #: What is found under the second name is told, one by one, under the first where it is of that kind.
