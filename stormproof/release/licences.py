@@ -35,7 +35,7 @@ Besides the packages of Python:
 |---|---|---|
 | Apache Spark and its libraries | Apache-2.0, and those that its own `LICENSE` lists | in the package `pyspark` |
 | Java 17 or newer | GPL-2.0 with the Classpath Exception (OpenJDK) | not shipped; `setup.sh` installs it if need be |
-| confluent-kafka, which has librdkafka in it | Apache-2.0, BSD-2-Clause | not shipped; the extra `librdkafka` asks for it |
+| librdkafka | BSD-2-Clause | in the package `confluent-kafka` |
 | axe-core | MPL-2.0 | `tests/axe`, to test the pages; not in the wheel |
 | Porcupine | MIT | a rival of the benchmarks, fetched by Go; not in the wheel |
 """
