@@ -69,7 +69,10 @@ class Failed(Exception):
 
 
 class Unknown(Exception):
-    """It is unknown whether the operation happened (recorded as ``info``): a timeout, a lost connection."""
+    """It is unknown whether the operation happened (recorded as ``info``): a timeout, a lost connection.
+
+    A send that the system takes for a repetition has the offset at which it says that the message is stored: it is held
+    to that, and nothing is concluded from when the message came there."""
 
     def __init__(self, reason: str, answer: Answer | None = None) -> None:
         super().__init__(reason)

@@ -66,7 +66,8 @@ class Acknowledged:
 def _unjudged(rows: Rows, found: Findings) -> None:
     """Count the answers that can't be judged, and prove nothing: an ok without a place, an end without a beginning."""
     sends = rows.memo(facts.sends)
-    placeless = int(sends.ok.sum()) - len(rows.memo(facts.acknowledged).at)
+    placed = rows.column("type")[rows.memo(facts.acknowledged).at] == rows.code("type", "ok")
+    placeless = int(sends.ok.sum()) - int(placed.sum())
     unreadable = len(rows.where(kind="op", f="delivered")) - len(rows.memo(facts.read).at)
     strays = len(rows.where(kind="op", f="send")) - len(sends.invoke) - int((sends.done >= 0).sum())
     if placeless or unreadable or strays:

@@ -65,7 +65,8 @@ class IdempotentClient(QueueClient):
             raise
         count.next, count.doubtful = count.next + 1, None
         if is_retry:
-            raise _again(Unknown("it is stored once, by this attempt or an earlier one", Answer(node=answer.node)))
+            stored = Answer(node=answer.node, epoch=answer.epoch, offset=answer.offset)
+            raise _again(Unknown("it is stored once, by this attempt or an earlier one", stored))
         return answer
 
     async def _count(self, queue: QueueRef) -> _Count:

@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from chaos.driver import Dials
-from chaos.ops import Failed, Unknown
+from chaos.ops import Answer, Failed, Unknown
 from drivers.nats.wire import Link, Reply, Request
 
 #: A message that was proposed just before its leader was lost is never answered, nor is a question about it then.
@@ -96,7 +96,8 @@ class Session:
         if ack.get("stream") != stream or not isinstance(ack.get("seq"), int):
             raise Unknown("the acknowledgement makes no sense")
         if ack.get("duplicate"):
-            raise Unknown(f"an earlier attempt has stored it as number {ack['seq']}")
+            said = f"an earlier attempt has stored it as number {ack['seq']}"
+            raise Unknown(said, Answer(offset=int(ack["seq"]) - 1))
         return int(ack["seq"]) - 1
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class Reign:
 
 class StreamClient:
     """Implements :class:`chaos.driver.Client`. With ``deduplicates``, JetStream drops a message of which it has another
-    copy; the outcome of such a retry counts as unknown, since its offset is that of an earlier attempt."""
+    copy; the outcome of such a retry counts as unknown, with the offset of the earlier attempt."""
 
     def __init__(self, network: Dials, name: str, nodes: Sequence[str], *, deduplicates: bool) -> None:
         self._session = Session(network, name, nodes)

@@ -111,10 +111,10 @@ class History:
         epoch: int = 1,
         process: str = "producer-0.0",
     ) -> int:
-        """A send and its completion; without an offset it stands at the offset of its sequence."""
+        """A send and its completion; an ok without an offset stands at the offset of its sequence."""
         message = m(sequence, queue)
         op = self.invoke("send", process=process, queue=queue, message=message, hash=content(message))
-        stands = (sequence if offset < 0 else offset) if type == "ok" else -1
+        stands = sequence if type == "ok" and offset < 0 else offset
         return self.complete(op, type, offset=stands, position=stands * SIZE, node=node, epoch=epoch, incarnation=1)
 
     def pull(

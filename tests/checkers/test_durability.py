@@ -28,6 +28,19 @@ def test_acknowledged_message_that_nobody_finds_is_lost() -> None:
     assert "acknowledged" in lost.explanation
 
 
+def test_what_a_repetition_was_told_to_be_stored_is_held_to_that() -> None:
+    """The attempt before it may never have been answered, so nothing else shows that the message was acknowledged."""
+    history = sent(0)
+    history.send(1, type="info")
+    history.send(1, type="info", offset=1)
+    [lost] = history.finish(0).expect(LAW, A.LOST, validity=Validity.INVALID).anomalies
+    assert (lost.offset, lost.message) == (1, m(1))
+    history = sent(0, 1, 2)
+    history.send(1, type="info", offset=1)
+    for promise in (LAW, L.ORDER, L.AGREEMENT):
+        history.finish(0, 1, 2).expect(promise, validity=Validity.VALID)
+
+
 def test_acknowledged_message_replaced_by_another_is_lost() -> None:
     history = sent(0, 1)
     history.send(2, type="info")

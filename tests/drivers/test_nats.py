@@ -159,8 +159,9 @@ def test_a_message_is_acknowledged_at_the_offset_before_its_sequence_number() ->
 
 def test_with_deduplication_a_message_has_an_id_and_a_duplicate_is_unknown() -> None:
     network = Servers(lambda subject, asked: {"stream": "STORM-0", "seq": 3, "duplicate": True})
-    with pytest.raises(Unknown, match="an earlier attempt has stored it as number 3"):
+    with pytest.raises(Unknown, match="an earlier attempt has stored it as number 3") as unknown:
         run(client(network, deduplicate=True).send(QUEUE, KEY, b"x"))
+    assert unknown.value.answer.offset == 2
     assert f"Nats-Msg-Id: {KEY}\r\n".encode() in network.frames[0]
 
 
