@@ -105,7 +105,7 @@ def _write(folder: Path, sizes: list[int], rate: int, number: int) -> Counter[st
     made = _Queue(number, sizes[number], rate, np.random.default_rng([len(sizes), number]))
     table = table_of(made.rows())
     with pa.OSFile(str(folder / str(number)), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.writetable_of(table)
+        writer.write_table(table)
     return made.planted
 
 

@@ -52,7 +52,8 @@ class Owners:
     def examine(self, rows: Rows, context: RunContext) -> Partial:
         found, walk = Findings(PROMISE), _Walk()
         shared = [one for event in _events(rows) for one in walk.take(rows, event)]
-        found.count("group_claims", walk.claims)
+        if walk.claims:
+            found.count("group_claims", walk.claims)
         destroyed = facts.all_destroyed(rows, context) if shared else ""
         if shared and (destroyed or not losses.keeps_read(rows, context)):
             why = destroyed or "the profile may let generations be forgotten"

@@ -131,8 +131,8 @@ class RemotingCodec:
             fields[key] = reached(fields[key]) if fields[key] else ""
         if PEERS in fields:
             parts = (peer.partition(":") for peer in fields[PEERS].split(";"))
-            fields[PEERS] = ";".join(
-                f"{number}{colon}{reached(name) if number.isdigit() and name else name}"
+            fields[PEERS] = ";".join(  # behind the colon of RocketMQ's own ``n0-HOST:PORT`` stands no name
+                f"{number}{colon}{name if name.isdigit() or not name else reached(name)}"
                 for number, colon, name in parts
             )
         if request in ROUTES and body:
