@@ -69,7 +69,8 @@ class RandomLogs:
         queue, type = self.rng.choice(QUEUES), self.rng.choices(("ok", "info", "fail"), (8, 1, 1))[0]
         sequence = self.sequence(queue)
         there = type == "ok" or (type == "info" and self.rng.random() < 0.5) or self.errs()
-        offset = self.append(queue, sequence)[0] if there else -1
+        place = self.append(queue, sequence)[0] if there else -1
+        offset = place if type == "ok" else -1
         who = f"sender-{self.rng.randrange(2)}.0" if type == "ok" else f"sender-{len(self.history.rows)}.0"
         self.history.send(sequence, offset, queue=queue, type=type, process=who)
 
