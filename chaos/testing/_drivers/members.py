@@ -47,21 +47,36 @@ class Members:
     async def _join(self, member: GroupMember) -> Answer:
         return await member.join(sorted({queue.topic for queue in self.logs.queues}))
 
+    def _shared_by(self, members: Sequence[int]) -> int:
+        """Return the generation in which these members own each queue once; -1 if there is none."""
+        owned = [self.owned[member] for member in members if member in self.owned]
+        queues = sorted(queue for mine, _ in owned for queue in mine)
+        generations = {generation for _, generation in owned}
+        is_whole = queues == sorted(self.all) and len(owned) == len(members) and len(generations) == 1
+        return min(generations) if is_whole else -1
+
     async def share(self, members: Sequence[int], when: str, *, after: int = -1) -> int:
         """Wait until these members alone own all queues, each one of them, in a generation after this one. Return
         which; -1, and a problem noted, if that never comes."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + SESSIONS * self.clients[0].session_s + LATER_S
-        while loop.time() < end_s:
-            for member in members:
+        is_over = False
+
+        async def keep(member: int) -> None:
+            while not is_over:
                 await self.stay(member)
-            owned = [self.owned[member] for member in members if member in self.owned]
-            queues = sorted(queue for mine, _ in owned for queue in mine)
-            generations = {generation for _, generation in owned}
-            is_whole = queues == sorted(self.all) and len(owned) == len(members)
-            if is_whole and len(generations) == 1 and (generation := min(generations)) > after:
-                return generation
-            await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_S)
+
+        # At once, since the join of one may wait for that of another.
+        keeping = [asyncio.ensure_future(keep(member)) for member in members]
+        try:
+            while loop.time() < end_s:
+                if (generation := self._shared_by(members)) > after:
+                    return generation
+                await asyncio.sleep(RETRY_S)
+        finally:
+            is_over = True
+            await asyncio.gather(*keeping)
         text = f"group_member: {when}, there is no new generation in which the members own each queue once"
         self.logs.bench.require(False, text)
         return -1
