@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from checkers.isolation.evidence import Found
 from checkers.isolation.graph import Kind
 from checkers.isolation.promise import CYCLIC_VERSIONS, G1A, G1B, INTERNAL, UNWRITTEN
@@ -85,6 +83,8 @@ def _order(given: Transactions, key: Hashable, of: _Key, found: Found) -> None:
     for number, value in of.reads.items():
         readers.setdefault(value, []).append(number)
         found.edge(writes.get(value, -1), number, Kind.WR, key, value)
+    import networkx as nx  # executors of a cluster without such histories need not have it
+
     versions = nx.DiGraph()
     versions.add_nodes_from(writes)
     once = {FIRST, *(value for value, one in given.writes.get(key, {}).items() if one.txn >= 0)}
