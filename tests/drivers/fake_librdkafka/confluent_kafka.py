@@ -1,7 +1,7 @@
 """As much of confluent-kafka as the program uses, over a Kafka that is a file: a line for each message and commit.
 
 FAKE in the environment says what is wrong with it: ``unstored`` acknowledges each tenth message without storing it,
-``refused`` answers each tenth with an error after which it was surely not stored, and ``aborted`` stores what is in a
+``refused`` answers each third with an error after which it was surely not stored, and ``aborted`` stores what is in a
 transaction whatever becomes of it.
 """
 
@@ -100,8 +100,9 @@ class Producer:
     def produce(
         self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Callable[[Any, Any], None]
     ) -> None:
-        tenth = next(_NUMBERS) % 10 == 0
-        if tenth and WRONG == "refused" and not self._transactional:
+        number = next(_NUMBERS)
+        tenth = number % 10 == 0
+        if number % 3 == 0 and WRONG == "refused" and not self._transactional:
             self._answers.put(lambda: on_delivery(KafkaError(NOT_ENOUGH_REPLICAS), None))
             return
         if self._transactional and WRONG != "aborted":
