@@ -13,7 +13,7 @@ F = "bypass"
 
 
 class Bypasses:
-    """Those of one run. None is noted where no fault rules links (``demands``): nobody misses anything."""
+    """Those of one run. None is noted where no fault rules links (``demands``): there is nothing to miss."""
 
     def __init__(self, deployment: Deployment, record: Record, demands: Demands) -> None:
         self._sees = deployment if demands.powers & {CanRuleLinks, CanRuleRequests} else None
@@ -29,12 +29,12 @@ class Bypasses:
                 )
 
     async def end(self) -> None:
-        """Look which addresses clients were told of that are no node's."""
+        """Look which addresses clients were given that are no node's."""
         if not isinstance(self._sees, SeesBypasses):
             return
         with suppress(DeploymentError):  # what keeps it from being asked has ended the run already
             for address in await self._sees.strange_addresses():
-                self._note(f"clients were told of {address!r}, which is no node's address: rules on links miss it")
+                self._note(f"clients were given {address!r}, which is no node's address: rules on links miss it")
 
     def _note(self, what: str) -> None:
         if what not in self._noted:

@@ -19,7 +19,7 @@ LACKS = {
     "batch": "a split cluster stores no batches",
     "delay": "a split cluster delays no message",
     "transaction": "a split cluster has no transactions",
-    "orderly": "nobody locks queues of a split cluster for consumers that read in order",
+    "orderly": "a split cluster locks no queues for consumers that read in order",
     "pop": "such consumers ask a proxy, and a split cluster has none",
 }
 

@@ -50,7 +50,7 @@ def _outcomes(table: Table) -> Iterator[Sequence[str]]:
 
 
 def _findings(line: Line) -> Iterator[str]:
-    """Yield in words what is to be said of the runs of a cell: what nobody expected first."""
+    """Yield in words what is to be said of the runs of a cell: what was not expected first."""
     if line.surprises:
         yield f"NOT AS EXPECTED: {'; '.join(line.surprises)}"
     if line.most:

@@ -49,7 +49,7 @@ def noted(demands: Demands) -> list[str]:
 def test_each_way_round_is_noted_once_where_rules_on_links_would_miss_it() -> None:
     assert noted(RULED) == [
         "client library has reached broker-0 at 127.1.1.2:9092, round the proxies: rules on links miss it",
-        "clients were told of 'kafka.example:9092', which is no node's address: rules on links miss it",
+        "clients were given 'kafka.example:9092', which is no node's address: rules on links miss it",
     ]
     assert noted(Demands(powers=frozenset({CanKill}))) == []
 
