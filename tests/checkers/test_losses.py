@@ -430,6 +430,27 @@ def test_a_power_cut_explains_no_loss_of_what_was_sent_after_it_or_long_before()
     assert found(power_cut_run("broker-0", wait_s=2, window=None)) == PERMITTED
 
 
+@pytest.mark.parametrize(("flush", "cut_s"), [("async", 0.0), ("sync", 0.0), ("async", 2.0)])
+def test_an_answer_without_an_epoch_follows_a_read_of_what_a_power_cut_took_by_time(flush: str, cut_s: float) -> None:
+    """JetStream's answers to producers name no leader; those to readers do. The other message has the offset again."""
+    meta = {"profile": {"flush": flush}, "tells": POLLED, "deployment": "netns", "loss_window_s": 1.0}
+    history = Cluster(meta=meta)
+    history.phase("load")
+    history.row("poll", type="ok", f="state", node="broker-0", epoch=1, value={"role": "master"})
+    history.send(0, node="", epoch=-1)
+    history.send(1, node="", epoch=-1)
+    history.pull(0, 0, 1)
+    history.wait(cut_s)
+    process = history.inject("lose_unsynced", "broker-0", effects={"may_crash": ["broker-0"]})
+    told(history, process, {"broker-0": {"files_lost": 0, "blocks_lost": 3}})
+    history.undo("lose_unsynced", process)
+    history.row("poll", type="ok", f="state", node="broker-1", epoch=2, value={"role": "master"})
+    history.send(2, 1, node="", epoch=-1)
+    history.finish(0, 2)
+    permitted = flush == "async" and cut_s < 1
+    assert (A.OFFSET_CONFLICT in found(history.verdict(L.AGREEMENT))[1]) is not permitted
+
+
 def test_polled_sets_explain_a_loss_by_an_unclean_election() -> None:
     assert found(polled({"unclean": True}, in_sync=["broker-0"])()) == PERMITTED
     assert found(polled({"unclean": True}, in_sync=["broker-0", "broker-1"])()) == NOT_PERMITTED

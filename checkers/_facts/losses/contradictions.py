@@ -15,13 +15,14 @@ from checkers._facts.nodes.logs import first_confirms
 
 def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Claims) -> tuple[Claims, Ints]:
     """Return the claims that must hold, and the pairs of them (numbers, as :func:`conflicts` returns them) that
-    contradict each other. Of two the one of the older epoch may be gone: what logs held, if what is confirmed may be;
-    what was reported to readers and producers, if that may be. The newer one may be, if an unclean election lies
+    contradict each other. Of two the one of the older epoch may be gone (the earlier one, where one of them has no
+    epoch): what logs held, if what is confirmed may be; what was reported to readers and producers, if that may be. The
+    newer one may be, if an unclean election lies
     between all rows that show the one and all that show the other. What the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
         epoch = _epochs(rows, claims)
-        swap = epoch[pairs[:, 0]] > epoch[pairs[:, 1]]
+        swap = _is_later(epoch, rows.column("time_ns")[claims.at], pairs)
         earlier, later = np.where(swap, pairs[:, 1], pairs[:, 0]), np.where(swap, pairs[:, 0], pairs[:, 1])
         permitted = _permitted(rows, context, found, claims, epoch, earlier, later)
         if not permitted.any():
@@ -29,6 +30,14 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
         claims = claims.only(~_like(claims, epoch, earlier[permitted]))
         pairs = conflicts(claims)
     return claims, pairs if context.strict else _not_apart(rows, context, found, claims, pairs)
+
+
+def _is_later(epoch: Ints, times: Ints, pairs: Ints) -> Flags:
+    """Return of which pairs the first one is the later one."""
+    one, two = pairs[:, 0], pairs[:, 1]
+    known = (epoch[one] >= 0) & (epoch[two] >= 0)
+    later: Flags = np.where(known, epoch[one] > epoch[two], times[one] > times[two])
+    return later
 
 
 def _not_apart(rows: Rows, context: RunContext, found: Findings, claims: Claims, pairs: Ints) -> Ints:
