@@ -7,6 +7,8 @@ A violation and a cause are linked by rows, or else the cause is only something 
 * its rows name both epochs of a change of masters, or the election itself: it stands with this change;
 * its message was acknowledged before a power cut that is seen to have taken unsynced bytes from the node that
   acknowledged it, and nobody was given the message since: it stands with the power cut;
+* nodes traced nothing, its message was acknowledged by a master that a fault is proven to have deposed, and nobody was
+  given the message since: it stands with the change of masters;
 * else it stands with the faults that were in force, and with nothing where its kind also happened without any.
 
 Violations of one offset belong together. All of it is a function of the rows and of what the laws found.
@@ -156,6 +158,25 @@ class _Facts:
             return None if change_here is None or change_here.before is None else _named(change_here)
         return None
 
+    def deposition_of(self, violation: Violation) -> _Change | None:
+        """Return the change by which the master that acknowledged its message lost its role through a proven fault, if
+        nobody was given the message since. Nodes that trace their logs show what became of it: then that counts."""
+        if self.history.has_traces:
+            return None
+        rows = self.rows_of(violation.anomaly)
+        sent = next((row for row in rows if (row.f, row.type) == ("send", "ok")), None)
+        group = self.group(violation.anomaly, rows)
+        if sent is None or group is None:
+            return None
+        for term in self.terms:
+            if (term.group, term.node) != (group, sent.node) or not term.start_s <= sent.at_s <= term.end_s:
+                continue
+            change = change_after(self.terms, group, term.epoch)
+            if change is None or change.before != term or not _faults_of(change, (), self)[1]:
+                return None
+            return _named(change) if self.last_read.get(sent.message, -1.0) <= max(term.end_s, change.at_s) else None
+        return None
+
     def answered(self, master: MasterTerm, since_s: float, until_s: float) -> bool:
         """Return whether this node answered a client in this epoch between the two."""
         operations = self.history.rows("op")
@@ -228,11 +249,11 @@ def group(
     joined, loose = _join([violation for violation in listed if violation.place not in apart], facts)
     kinds = _Kinds(broken, listed)
     lossy, unlisted = _lossy(facts, joined, kinds)
-    causes = [_of_change(change, members, facts, kinds, change in lossy) for change, members in joined.items()]
     by_power = _by_power(loose, facts)
-    causes += [_of_power(members, kinds, power) for power, members in by_power]
     cut = {violation.place for _, members in by_power for violation in members}
-    others = [violation for violation in loose if violation.place not in cut]
+    others = _join_deposed([violation for violation in loose if violation.place not in cut], joined, facts)
+    causes = [_of_change(change, members, facts, kinds, change in lossy) for change, members in joined.items()]
+    causes += [_of_power(members, kinds, power) for power, members in by_power]
     causes += [_loose(members, facts, kinds) for members in _by_fault(others, facts)]
     causes += [
         Cause(violations=[v], kinds=kinds.of([v]), faults=facts.faults_at_the_end(v))
@@ -246,8 +267,8 @@ def group(
 
 
 def _join(violations: Sequence[Violation], facts: _Facts) -> tuple[dict[_Change, list[Violation]], list[Violation]]:
-    """Return violations by the change that they belong to, and those that belong to none. What is about one offset
-    belongs together; of several changes the first one counts."""
+    """Return violations by the change that they belong to, and those that belong to none or to a power cut. What is
+    about one offset belongs together; of several changes the first one counts."""
     if not violations:
         return {}, []
     import networkx  # it takes longer to load than the rest of the page, and most runs have no violation
@@ -267,7 +288,7 @@ def _join(violations: Sequence[Violation], facts: _Facts) -> tuple[dict[_Change,
     for component in networkx.connected_components(graph):
         members = [by_place[place] for place in sorted(node for node in component if isinstance(node, int))]
         changes = sorted(node for node in component if isinstance(node, tuple) and len(node) == 2)
-        if changes:
+        if changes and not any(facts.power_of(violation) for violation in members):
             joined.setdefault(changes[0], []).extend(members)
         else:
             loose += members
@@ -345,9 +366,18 @@ def _deposed(fault: FaultLine, change: EpochChange, meanwhile: bool, facts: _Fac
     if master is None:
         return False
     if meanwhile:
-        return _hits(fault, master.node, DEPOSING)
+        cut = not facts.history.has_traces and _between(fault, master, change.after)
+        return cut or _hits(fault, master.node, DEPOSING)
     ended = master.node in fault.ended and abs(fault.start_s - master.end_s) < 1e-6
     return ended and not facts.answered(master, fault.end_s, change.at_s)
+
+
+def _between(fault: FaultLine, master: MasterTerm, successor: MasterTerm | None) -> bool:
+    """Return whether it is proven that the fault cut a master off from its successor, in both directions."""
+    if successor is None or not _hits(fault, master.node, (Effect.CUTS,)):
+        return False
+    ways = [(master.node, successor.node), (successor.node, master.node)]
+    return all(any(one in side and other in far for side, far in fault.cuts) for one, other in ways)
 
 
 def _hits(fault: FaultLine, node: str, effects: Sequence[Effect]) -> bool:
@@ -374,6 +404,18 @@ def _of_power(members: Sequence[Violation], kinds: _Kinds, power: FaultLine) -> 
         example=copies[0] if copies else None,
         power=power,
     )
+
+
+def _join_deposed(loose: Sequence[Violation], joined: dict[_Change, list[Violation]], facts: _Facts) -> list[Violation]:
+    """Join those that the end of a master explains with its change of masters, and return the others."""
+    others = []
+    for violation in loose:
+        change = facts.deposition_of(violation)
+        if change is None:
+            others.append(violation)
+        else:
+            joined.setdefault(change, []).append(violation)
+    return others
 
 
 def _by_fault(loose: Sequence[Violation], facts: _Facts) -> list[list[Violation]]:

@@ -60,11 +60,12 @@ class Step:
 
 def chain(cause: Cause, explanation: Explanation | None) -> list[Step]:
     """Return the steps of a cause in their order. ``explanation``: of one of its violations, if any has one. A step
-    :attr:`StepKind.WHY` is always there; without a reason that rows show it says so."""
+    :attr:`StepKind.WHY` is always there, and says so where rows show no reason; but not after a power cut, which says
+    itself what it took."""
     faults = list(_faults(cause))
     why = why_of(explanation)
     known = [*_reaction(cause.change), *_outcome(cause, explanation, why)]
-    unknown = [] if why else [Step(kind=StepKind.WHY, at_s=None, text=NOT_KNOWN)]
+    unknown = [] if why or cause.power else [Step(kind=StepKind.WHY, at_s=None, text=NOT_KNOWN)]
     known += [why] if why else []
     known.sort(key=lambda step: (step.at_s is None, step.at_s, step.kind is StepKind.OUTCOME))
     at = next((place for place, step in enumerate(known) if step.kind is StepKind.OUTCOME), len(known))

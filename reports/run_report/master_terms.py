@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chaos.events import Role
 from chaos.history.history import History
+from chaos.history.row import Row
 from reports.faults import FaultLine
 
 
@@ -43,8 +44,11 @@ class EpochChange:
 
 def master_terms(history: History, faults: Sequence[FaultLine]) -> list[MasterTerm]:
     """Return all master terms, by group and epoch. One ends with the next role that its node takes in the group, with a
-    fault that was proven to end the node's life, or with the run."""
-    roles = sorted(history.each(Role), key=lambda row: (row.node, row.in_node_order))
+    fault that was proven to end the node's life, or with the run.
+
+    Where nodes trace no roles, a term is what a node answered when it was asked: then it begins and ends with the first
+    answer that shows it."""
+    roles = sorted(history.each(Role), key=lambda row: (row.node, row.in_node_order)) or _as_polled(history)
     found = []
     for place, row in enumerate(roles):
         if row.value.get("role") != "master":
@@ -59,6 +63,20 @@ def master_terms(history: History, faults: Sequence[FaultLine]) -> list[MasterTe
         end_s = min([next(later, history.end_s), *ended])
         found.append(MasterTerm(group=group, node=row.node, epoch=row.epoch, start_s=start_s, end_s=end_s))
     return sorted(found, key=lambda term: (term.group, term.epoch, term.start_s))
+
+
+def _as_polled(history: History) -> list[Row]:
+    """Return the answers to polls by which a node's role in a group changed, by node and time."""
+    found: list[Row] = []
+    last: dict[tuple[str, str], tuple[object, int]] = {}
+    for row in sorted(history.each("poll", "state"), key=lambda row: (row.node, row.time_ns)):
+        if row.type != "ok" or "role" not in row.value:
+            continue
+        mine, role = (row.node, str(row.value.get("group", ""))), (row.value["role"], row.epoch)
+        if last.get(mine) != role:
+            found.append(row)
+        last[mine] = role
+    return found
 
 
 def two_masters(terms: Sequence[MasterTerm]) -> list[tuple[float, float]]:

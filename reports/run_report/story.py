@@ -1,7 +1,7 @@
 """A cause in words: what led to what, in the order in which it happened.
 
 "→" stands between two things that rows link. What was only there meanwhile is introduced by "during"; of a change of
-masters, the violations that name both follow.
+masters, the violations that belong to it follow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def sentence(cause: Cause) -> str:
         return _of_power(cause, cause.power)
     chain = " → ".join(_links(cause))
     if not cause.tails and cause.violations:
-        chain = f"{chain}; violations that name both: {_found(cause)}" if chain else _found(cause)
+        chain = f"{chain}; violations that belong to it: {_found(cause)}" if chain else _found(cause)
     if cause.faults and not cause.proven:
         during = [_during(fault) for fault in cause.faults[:NAMED]]
         return f"During {joined([*during, *_more(len(cause.faults) - NAMED, 'fault')])}: {chain}"

@@ -60,6 +60,13 @@ class MadeRun:
     def role(self, at: float, node: str, role: str, epoch: int) -> None:
         self.trace(at, node, "role", epoch=epoch, value={"role": role})
 
+    def polled(self, at: float, node: str, role: str, epoch: int) -> None:
+        """A node says its role when it is asked."""
+        columns = {"process": "harness", "f": "state", "node": node}
+        op = self.recorder.record("poll", time_ns=_ns(at), type="invoke", **columns)
+        value = {"role": role, "group": "g"}
+        self.recorder.record("poll", time_ns=_ns(at), type="ok", op=op, epoch=epoch, value=value, **columns)
+
     def fault(
         self,
         start: float,
@@ -68,9 +75,11 @@ class MadeRun:
         name: str = "partition",
         proven: dict[str, list[str]],
         proof: dict[str, Any] | None = None,
+        cuts: Iterable[tuple[list[str], list[str]]] = (),
     ) -> None:
         common = {"f": name, "process": f"fault-{start:g}"}
         declared = {"targets": sorted({node for nodes in proven.values() for node in nodes}), "effects": proven}
+        declared["detail"] = {"cuts": [list(sides) for sides in cuts]}
         self.recorder.record("fault", time_ns=_ns(start), type="invoke", value=declared, **common)
         injected = {"phase": "inject", "proof": proof or {}, "proven": proven}
         self.recorder.record("fault", time_ns=_ns(start), type="ok", value=injected, **common)

@@ -141,7 +141,7 @@ def test_without_a_cut_the_epochs_of_the_rows_tell_the_change(tmp_path: Path) ->
     found = stale_master(history, cut=False)
     (cause,) = causes(history, conflict(found))
     assert cause.change is not None and cause.tails == []
-    assert sentence(cause).endswith("; violations that name both: offset-conflict was found")
+    assert sentence(cause).endswith("; violations that belong to it: offset-conflict was found")
 
 
 def test_rows_of_epochs_that_do_not_follow_one_another_name_no_change(tmp_path: Path) -> None:
@@ -255,6 +255,44 @@ def test_what_a_power_cut_took_is_tied_to_it(tmp_path: Path, acked_by: str) -> N
 def test_what_a_power_cut_can_not_have_taken_is_not_tied_to_it(tmp_path: Path, changed: dict[str, Any]) -> None:
     cause = power_cut(tmp_path, **changed)
     assert cause.power is None and not cause.proven and "→" not in sentence(cause)
+
+
+def cut_off(
+    tmp_path: Path, *, acked_by: str = "broker-0", acked_s: float = 3.5, read_s: float = 0.0, other: str = "broker-1"
+) -> Cause:
+    """A message that is lost, after a cut between broker-0 and ``other``; nodes trace nothing, and answer polls."""
+    history = MadeRun(tmp_path)
+    history.polled(0.0, "broker-0", "master", 1)
+    history.polled(0.0, "broker-1", "slave", 1)
+    cuts = [(["broker-0"], [other]), ([other], ["broker-0"])]
+    history.fault(1.0, 5.0, proven={"cuts": ["broker-0", other]}, cuts=cuts)
+    sent = history.send(acked_s, 1, 1, acked_by, -1)
+    history.polled(3.0, "broker-1", "master", 2)
+    history.polled(4.0, "broker-0", "master", 1)
+    history.polled(6.0, "broker-0", "slave", 2)
+    if read_s:
+        history.read(read_s, 1, 1)
+    history.phase(7.0, "heal")
+    drained = history.drain(8.0, 0, 2)
+    (cause,) = causes(history, anomaly("durability", "lost", (sent, drained), queue=0, offset=1, message=1))
+    return cause
+
+
+def test_what_a_deposed_master_acknowledged_is_tied_to_its_cut(tmp_path: Path) -> None:
+    cause = cut_off(tmp_path)
+    assert cause.proven and cause.change is not None and cause.change.two_masters_s == pytest.approx(3.0)
+    assert sentence(cause) == (
+        "Partition of broker-0 and broker-1 at 1.0 s → two masters for 3.0 s (broker-0 in epoch 1, broker-1 in epoch 2)"
+        "; violations that belong to it: lost was found"
+    )
+
+
+@pytest.mark.parametrize(
+    "changed", [{"acked_by": "broker-1"}, {"acked_s": 6.5}, {"read_s": 6.9}, {"other": "broker-2"}], ids=str
+)
+def test_what_a_cut_can_not_have_lost_is_not_tied_to_it(tmp_path: Path, changed: dict[str, Any]) -> None:
+    cause = cut_off(tmp_path, **changed)
+    assert not cause.proven and cause.change is None
 
 
 def test_the_head_names_what_was_tested() -> None:
