@@ -112,10 +112,11 @@ def _came(rows: Rows, held: Claims, group: Group, given: Given) -> Flags:
 
 
 def _asked(rows: Rows) -> Ints:
-    """For each row that ended a send in ok the one that began it."""
+    """For each row that ended a send the one that began it."""
     sends = rows.memo(facts.sends)
+    ended = sends.done >= 0
     asked = np.full(len(rows), -1, dtype=np.int64)
-    asked[sends.done[sends.ok]] = sends.invoke[sends.ok]
+    asked[sends.done[ended]] = sends.invoke[ended]
     return asked
 
 

@@ -175,6 +175,18 @@ def test_a_group_is_given_nothing_that_it_never_committed() -> None:
         near_miss.expect(CONSUMERS, validity=Validity.VALID)
 
 
+@pytest.mark.parametrize("given", [1, 9])
+def test_a_message_that_was_acknowledged_as_a_repetition_must_come_to_the_group(given: int) -> None:
+    history = History()
+    history.send(0)
+    history.pull(0, 0, given, group="g")
+    history.send(1, type="info")
+    history.send(1, type="info", offset=1)
+    history.commit(2)
+    names = [] if given == 1 else [A.SKIPPED]
+    history.finish(0, 1).expect(CONSUMERS, *names, validity=Validity.INVALID if names else Validity.VALID)
+
+
 @pytest.mark.parametrize("profile", [{}, {"acks": "master"}, {"min_in_sync": 1}])
 def test_a_message_that_took_the_offset_of_another_one_is_skipped(profile: dict[str, object]) -> None:
     """As apache/rocketmq #8239: a message is read, a crash takes its offset back, and another one gets it."""

@@ -17,8 +17,8 @@ def contradictions(rows: Rows, context: RunContext, found: Findings, claims: Cla
     """Return the claims that must hold, and the pairs of them (numbers, as :func:`conflicts` returns them) that
     contradict each other. Of two the one of the older epoch may be gone (the earlier one, where one of them has no
     epoch): what logs held, if what is confirmed may be; what was reported to readers and producers, if that may be. The
-    newer one may be, if an unclean election lies
-    between all rows that show the one and all that show the other. What the profile permits is counted."""
+    newer one may be, if an unclean election lies between all rows that show the one and all that show the other. What
+    the profile permits is counted."""
     pairs = conflicts(claims)
     while len(pairs) and not context.strict:
         epoch = _epochs(rows, claims)
