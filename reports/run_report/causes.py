@@ -216,8 +216,8 @@ class _Facts:
         return self._faults_between([row for row in rows if last and row.process == last.process])
 
     def _faults_between(self, rows: Sequence[Row]) -> list[FaultLine]:
-        times = [row.at_s for row in rows if row.at_s < self.healed_s]
-        if not times:
+        times = [min(row.at_s, self.healed_s) for row in rows]
+        if not times or min(times) == self.healed_s:
             return []
         found = [fault for fault in self.faults if fault.asked_s <= max(times) and fault.end_s >= min(times)]
         nodes = {row.node for row in rows}

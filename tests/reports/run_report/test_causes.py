@@ -222,6 +222,17 @@ def test_clients_alone_tell_only_what_was_there_meanwhile(tmp_path: Path) -> Non
     assert (cause.change, cause.proven, cause.faults[0].name) == (None, False, "partition")
 
 
+def test_what_was_acknowledged_before_a_fault_may_be_lost_by_it(tmp_path: Path) -> None:
+    history = MadeRun(tmp_path)
+    sent = history.send(0.5, 1, 1, "", -1)
+    history.fault(1.0, 5.0, proven=ISOLATED)
+    history.phase(6.0, "heal")
+    drained = history.drain(8.0, 0, 2)
+    lost_one = anomaly("durability", "lost", (sent, drained), queue=0, offset=1, message=1)
+    (cause,) = causes(history, lost_one)
+    assert ([fault.name for fault in cause.faults], cause.always, cause.proven) == (["partition"], False, False)
+
+
 def power_cut(
     tmp_path: Path, *, acked_by: str = "broker-0", acked_s: float = 2.0, blocks: int = 3, read_s: float = 0.0
 ) -> Cause:
