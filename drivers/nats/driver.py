@@ -238,12 +238,17 @@ class Nats:
         return not refusal(found)
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Record what the disks of all servers that answer hold of the one stream."""
+        """Record what the disks of all servers that answer hold of the one stream. One that has no copy, and is not to
+        have one by its leader's word, holds nothing of it."""
         stream = self.streams[0]
         if Evidence.FINAL_LOGS in self.evidence() and isinstance(network, CanReadFiles):
-            for node, found in (await status.take(cast(Dials, network), self.nodes)).items():
-                if stream in found.streams:
-                    await final_state.collect(network, node, stream, found.streams[stream].last, record)
+            found = await status.take(cast(Dials, network), self.nodes)
+            holders = status.group_of(stream, found, Group(name=stream, replicas=())).replicas
+            for node, one in found.items():
+                if stream in one.streams:
+                    await final_state.collect(network, node, stream, one.streams[stream].last, record)
+                elif holders and node not in holders:
+                    final_state.record_log(node, {}, record)
 
     async def switch(self, network: Network, target: str, group: str) -> Mapping[str, object]:
         """Have the leader of a stream hand over to ``target``, and wait until that leads."""

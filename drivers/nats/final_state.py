@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from chaos.deployment import CanReadFiles
 from chaos.driver import Record
@@ -41,6 +41,11 @@ async def collect(network: CanReadFiles, node: str, stream: str, last: int, reco
         await asyncio.sleep(RETRY_S)
     else:
         return
+    record_log(node, found, record)
+
+
+def record_log(node: str, found: Mapping[int, tuple[int, bytes]], record: Record) -> None:
+    """Record the whole copy of queue 0 that a server has: numbers and bodies of messages by their offsets."""
     for offset, (key, body) in sorted(found.items()):
         record("final", f="log", node=node, position=offset, queue=0, offset=offset, message=key, hash=body_hash(body))
     first, end = min(found, default=0), max(found, default=-1) + 1

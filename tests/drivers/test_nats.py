@@ -484,14 +484,14 @@ class Disks(Servers):
         return self.blocks[path][begin : begin + length]
 
 
-def collected(blocks: dict[str, bytes]) -> list[dict[str, Any]]:
+def collected(blocks: dict[str, bytes], say: Say | None = None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
 
     def record(kind: str, **columns: Any) -> int:
         rows.append({"kind": kind, **columns})
         return len(rows) - 1
 
-    network = Disks(saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-0"}), blocks=blocks)
+    network = Disks(say or saying("nats-1", terms=EQUAL).say, down=frozenset({"nats-0"}), blocks=blocks)
     run(driver().collect(network, record))  # type: ignore[arg-type]
     return rows
 
@@ -506,6 +506,25 @@ def test_disks_of_servers_that_answer_are_read_to_the_end_that_these_name(monkey
     monkeypatch.setattr(final_state, "RETRY_S", 0.0)
     assert not collected({"a/9.blk": block((4, HEAD, b"d"))}), "the server says that there is one more"
     assert not collected({"a/9.blk": WHOLE[:-1]})
+
+
+@pytest.mark.parametrize("leader", ["nats-1", "nats-3"])
+def test_a_server_that_is_no_replica_by_its_leaders_word_holds_nothing(leader: str) -> None:
+    """nats-2 has no copy. Where nobody leads, nobody says that it is not to have one."""
+    others = saying(leader, terms=dict.fromkeys(("nats-0", "nats-1", "nats-3"), 3) | {"nats-2": 3})
+
+    def say(subject: str, asked: Any) -> Said:
+        said = others.say(subject, asked)
+        if subject.endswith("JSZ") and isinstance(said, dict):
+            (account,) = said["data"]["account_details"]
+            for stream in account["stream_detail"]:
+                stream["cluster"]["replicas"] = [{"name": "nats-0"}]
+            account["stream_detail"] = [] if asked["server_name"] == "nats-2" else account["stream_detail"]
+        return said
+
+    rows = [row for row in collected({"a/1.blk": block((5, HEAD, b"e"))}, say) if row["node"] == "nats-2"]
+    assert [row["f"] for row in rows] == (["node", "complete"] if leader == "nats-1" else [])
+    assert all(row["value"]["end"] == 0 for row in rows if row["f"] == "node")
 
 
 # Options and promises
