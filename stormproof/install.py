@@ -171,12 +171,15 @@ def _nearest_versions(recipe: Recipe, step: Step, folder: Path) -> Sequence[str]
 
 
 def _distance(version: str, wanted: str) -> tuple[object, ...]:
-    """Return how far a version is from another one, as a key to sort by: a difference in an earlier number is larger
-    than any in a later one, and of two equally far the finished and newer one is nearer."""
+    """Return how far a version is from another one, as a key to sort by: the first number that differs decides, then
+    whether it is finished and above, then how near it comes to the other one from its side."""
     (one, suffix), (two, _) = (_numbers(text) for text in (version, wanted))
     longest = max(len(one), len(two))
     one, two = (numbers + (0,) * (longest - len(numbers)) for numbers in (one, two))
-    return (*(abs(a - b) for a, b in zip(one, two, strict=True)), bool(suffix), [-a for a in one], suffix)
+    at = next((place for place in range(longest) if one[place] != two[place]), longest)
+    is_below = one < two
+    rest = [-number if is_below else number for number in one[at:]]
+    return (-at, abs(one[at] - two[at]) if at < longest else 0, bool(suffix), is_below, rest, suffix)
 
 
 def _numbers(version: str) -> tuple[tuple[int, ...], str]:

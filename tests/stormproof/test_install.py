@@ -158,6 +158,11 @@ def test_another_recipe_for_the_same_version_has_a_place_of_its_own() -> None:
             "foreign 1.2.3: there is no such version; what there is, nearest first: "
             "1.2.4, 1.2.2, 1.2.4-rc1, 1.3.0, 1.1.9, 2.0.0",
         ),
+        (
+            "v0.9.0 v0.9.2 v0.10.1 v0.10.2 v2.1.0 v2.0.1 v2.0.0",
+            "foreign 1.2.3: there is no such version; what there is, nearest first: "
+            "2.0.0, 2.0.1, 2.1.0, 0.10.2, 0.10.1, 0.9.2, 0.9.0",
+        ),
         ("v1.2.2 v1.2.3", "foreign 1.2.3: `"),  # it is there, so that something else went wrong
         ("", "foreign 1.2.3: `"),
     ],
