@@ -11,7 +11,7 @@ from chaos.node import NodeSpec
 from chaos.program import Program
 from chaos.recipe import Recipe
 from drivers._java.maven import FIND_JAVA, LIB
-from drivers.kafka import tier
+from drivers.kafka import share_groups, tier
 from drivers.kafka.recipe import TIER
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -69,7 +69,7 @@ _START = """\
 disk=$1; shift
 [ -e "$disk/formatted" ] || {
   rm -rf "$disk/data"
-  "$java" "$@" kafka.tools.StorageTool format --cluster-id=ID -c server.properties &&
+  "$java" "$@" kafka.tools.StorageTool format --cluster-id=ID FLAGS -c server.properties &&
   sync "$disk"/data/* "$disk/data" && : >"$disk/formatted" && sync "$disk/formatted" "$disk"
 } || exit 1
 exec "$java" "$@" kafka.Kafka server.properties
@@ -115,10 +115,11 @@ class Cluster:
         ]
 
     def _node(self, name: str, role: str, recipe: Recipe, profile: Profile) -> NodeSpec:
-        properties = self._properties(name, role, profile)
+        properties = self._properties(name, role, recipe.version, profile)
+        start = _START.replace("FLAGS", " ".join(share_groups.format_flags(recipe.version)))
         ports = {"kafka": 0} if role == BROKER else {}
         program = Program(
-            argv=("/bin/sh", "-c", FIND_JAVA + _START, "{installed}", "{disk}", *_FLAGS),
+            argv=("/bin/sh", "-c", FIND_JAVA + start, "{installed}", "{disk}", *_FLAGS),
             files={
                 "server.properties": "".join(f"{key}={value}\n" for key, value in properties.items()),
                 "log4j.properties": _RELOAD4J,
@@ -133,7 +134,7 @@ class Cluster:
         )
         return NodeSpec(name=name, role=role, program=program)
 
-    def _properties(self, name: str, role: str, profile: Profile) -> Mapping[str, object]:
+    def _properties(self, name: str, role: str, version: str, profile: Profile) -> Mapping[str, object]:
         own, votes = "PLAINTEXT://{ip}:{port:kafka}", "CONTROLLER://{ip}:{port:votes}"
         is_broker, is_voter = role == BROKER, name in self.voters
         voters = (f"{number_of(one)}@{{ip:{one}}}:{{port:{one}.votes}}" for one in self.voters)
@@ -161,9 +162,21 @@ class Cluster:
             "transaction.state.log.min.isr": min(profile.min_in_sync, self.replicas),
             "broker.session.timeout.ms": self.timeout_ms,
         }
+        shared = share_groups.of_brokers(
+            version, self.replicas, copies["transaction.state.log.min.isr"], round(SESSION_S * 1e3)
+        )
         members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_consumer_protocol else {}
         tiered = tier.of_brokers(self.replicas) if self.is_tiered else {}
-        return {**fixed, **_USUAL, **members, **tiered, **copies, **promised, **_given(self.properties, fixed)}
+        return {
+            **fixed,
+            **_USUAL,
+            **members,
+            **shared,
+            **tiered,
+            **copies,
+            **promised,
+            **_given(self.properties, fixed),
+        }
 
 
 def number_of(name: str) -> int:

@@ -202,7 +202,7 @@ class Kafka:
         return Transactions(client, id, bumps=is_at_least(self.options.version, FIRST_THAT_BUMPS))
 
     def library_lacks(self) -> Mapping[str, str]:
-        return library.LACKS
+        return library.lacks(self.options.client, self.options.version)
 
     async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
         options = self.options

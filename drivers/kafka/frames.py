@@ -28,6 +28,9 @@ _KINDS = {
     26: "end",
     28: "commit_offsets",
     68: "member_heartbeat",
+    76: "share_heartbeat",
+    78: "pop",
+    79: "ack",
 }
 #: How long a frame may say that it is, and what stands before a client's name in a request.
 _MOST_BYTES, _HEAD_BYTES = 256 * 2**20, 12

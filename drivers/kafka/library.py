@@ -14,13 +14,13 @@ from chaos.errors import BadInput
 from chaos.ops import QueueRef
 from chaos.recipe import Recipe
 from drivers._java import client_library
+from drivers.kafka import share_groups
 from drivers.kafka.client import NOT_APPENDED
 from drivers.kafka.cluster import Cluster
 
 JAVA, LIBRDKAFKA = "java", "librdkafka"
 LIBRARIES = (JAVA, LIBRDKAFKA)
-#: What Kafka's clients can't be, and why.
-LACKS = {"delay": "Kafka delays no message", "pop": "Kafka's consumers acknowledge no message by itself"}
+_DELAY = {"delay": "Kafka delays no message"}
 EXTRA = (
     "client: librdkafka is used through confluent-kafka, which is not installed: pip install 'stormproof[librdkafka]'"
 )
@@ -32,6 +32,16 @@ def require(library: str) -> None:
     """Raise :class:`BadInput` for a library that is not installed with Python."""
     if library == LIBRDKAFKA and find_spec("confluent_kafka") is None:
         raise BadInput(EXTRA)
+
+
+def lacks(library: str, version: str) -> Mapping[str, str]:
+    """Return what clients of ``library`` can't be with brokers of this version, and why."""
+    first = ".".join(map(str, share_groups.FIRST))
+    if library != JAVA:
+        return {**_DELAY, "pop": f"{library} has no consumers of share groups; Kafka's own has: `client: java`"}
+    if not share_groups.has_share_groups(version):
+        return {**_DELAY, "pop": f"Kafka {version} has no share groups; they are in {first} and later"}
+    return _DELAY
 
 
 @dataclass(frozen=True, slots=True)

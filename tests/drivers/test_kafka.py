@@ -141,6 +141,19 @@ def test_brokers_share_a_tier_if_they_are_to_have_one() -> None:
     assert not any("remote" in name for name in _properties()["broker-1"])
 
 
+def test_share_groups_are_there_from_4_1_on() -> None:
+    newer, older = (
+        {one.name: one.program for one in create(Options(version=version, replicas=2)).cluster("").nodes}
+        for version in ("4.1.0", "4.0.1")
+    )
+    assert "--feature share.version=1 -c" in newer["broker-0"].argv[2]  # type: ignore[union-attr]
+    assert "--feature" not in older["broker-0"].argv[2]  # type: ignore[union-attr]
+    shared = _properties(Profile(min_in_sync=2), version="4.1.0", replicas=2)["broker-0"]
+    assert shared["share.coordinator.state.topic.replication.factor"] == "2"
+    assert shared["share.coordinator.state.topic.min.isr"] == "2"
+    assert not any("share." in name for name in _properties(version="4.0.1")["broker-0"])
+
+
 def test_what_kafka_cannot_promise_is_refused() -> None:
     with pytest.raises(ValueError, match="say acks: all with min_in_sync: 2, or acks: master"):
         promising(create(Options()), Profile(acks=2))

@@ -85,6 +85,21 @@ def known(address: str) -> str:
     return REACHED[address]
 
 
+def test_a_leader_that_a_refused_read_of_a_share_group_names() -> None:
+    it = load_entity_module("share_fetch", 1, EntityType.response)
+    node = it.NodeEndpoint(node_id=i32(1), host="127.1.2.3", port=i32(9092), rack=None)
+    answer = it.ShareFetchResponse(
+        throttle_time=timedelta(0),
+        error_code=NONE,
+        error_message=None,
+        acquisition_lock_timeout=timedelta(0),
+        responses=(),
+        node_endpoints=(node,),
+    )
+    moved = read(78, 1, KafkaFrames().readdress(asked(78, 1), Frame(data=framed(answer)), reached))
+    assert [(one.host, one.port) for one in moved.node_endpoints] == [("127.0.0.1", 4001)]
+
+
 def test_a_leader_that_a_refused_read_names() -> None:
     it = module(1, 17)
     node = it.NodeEndpoint(node_id=i32(1), host="127.1.2.3", port=i32(9092), rack=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -92,11 +93,17 @@ def test_what_kafka_has_no_counterpart_for_is_refused_at_its_line(installed: Pat
     (tmp_path / "library.yaml").write_text(EXPERIMENT)
     with pytest.raises(BadInput) as refused:
         load(tmp_path / "library.yaml", deployment="process")
+    line = f"{tmp_path}/library.yaml:5: workloads: library"
     assert str(refused.value).splitlines()[-2:] == [
-        f"{tmp_path}/library.yaml:5: workloads: library: delay: Kafka delays no message",
-        f"{tmp_path}/library.yaml:5: workloads: library: pop: Kafka's consumers acknowledge no message by itself",
+        f"{line}: delay: Kafka delays no message",
+        f"{line}: pop: Kafka 3.9.1 has no share groups; they are in 4.1 and later",
     ]
-    assert create(Options()).library_lacks() == library.LACKS
+
+
+def test_only_kafkas_own_client_has_consumers_of_share_groups_from_4_1_on() -> None:
+    assert "pop" in create(Options(version="4.0.1")).library_lacks()
+    assert set(create(Options(version="4.1.0")).library_lacks()) == {"delay"}
+    assert "`client: java`" in create(Options(version="4.1.0", client="librdkafka")).library_lacks()["pop"]
 
 
 def test_a_program_that_was_not_compiled_and_a_library_that_is_not_there(
@@ -291,23 +298,127 @@ final class Ends {
 """
 
 
-@pytest.mark.process
-@pytest.mark.skipif(
+#: Takes one batch of three partitions. Of their acknowledgements one ends well, one in an error, and of one it is not
+#: said; then a batch whose acknowledgement ends in an error of the library. Says on standard error how each message was
+#: acknowledged.
+SHARED = """
+package stormproof.kafka;
+
+import java.lang.reflect.Proxy;
+import java.util.*;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.common.*;
+import org.apache.kafka.common.errors.*;
+import stormproof.client.Harness;
+
+final class Shared {
+    private static final TopicPartition[] QUEUES = {part(0), part(1), part(2)};
+
+    private static TopicPartition part(int number) {
+        return new TopicPartition("storm", number);
+    }
+
+    private static ConsumerRecords<byte[], byte[]> batch(int messages, int partitions) {
+        Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> found = new LinkedHashMap<>();
+        for (int number = 0; number < messages; number++) {
+            found.computeIfAbsent(QUEUES[number % partitions], one -> new ArrayList<>()).add(
+                new ConsumerRecord<>("storm", number % partitions, number, new byte[] {'a'}, new byte[] {'b'}));
+        }
+        return new ConsumerRecords<>(found);
+    }
+
+    private static Object commit(boolean fails) {
+        if (fails) {
+            throw new DisconnectException("gone");
+        }
+        Map<TopicIdPartition, Optional<KafkaException>> ends = new HashMap<>();
+        ends.put(new TopicIdPartition(Uuid.ZERO_UUID, QUEUES[0]), Optional.empty());
+        ends.put(new TopicIdPartition(Uuid.ZERO_UUID, QUEUES[1]), Optional.of(new InvalidRecordStateException("late")));
+        return ends;
+    }
+
+    @SuppressWarnings("unchecked")
+    public static void main(String[] arguments) {
+        ShareConsumers all = new ShareConsumers(
+            new Orders(System.getenv("STORMPROOF_ORDERS")), new Harness(Json::write, Json::read));
+        for (boolean fails : new boolean[] {false, true}) {
+            ShareConsumer<byte[], byte[]> consumer = (ShareConsumer<byte[], byte[]>) Proxy.newProxyInstance(
+                Shared.class.getClassLoader(), new Class<?>[] {ShareConsumer.class}, (self, method, given) -> {
+                    if (method.getName().equals("acknowledge")) {
+                        System.err.println(given[1]);
+                        return null;
+                    }
+                    return commit(fails);
+                });
+            try {
+                all.take("pop-0", consumer, batch(fails ? 2 : 300, fails ? 1 : 3), new Random(1));
+            } catch (DisconnectException error) {
+                System.err.println(error.getMessage());
+            }
+        }
+        Runtime.getRuntime().halt(0);
+    }
+}
+"""
+
+
+def spoken(tmp_path: Path, name: str, source: str, orders: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Compile a class beside the program's, run it, let each operation begin, and return its lines of both outputs."""
+    (tmp_path / f"{name}.java").write_text(source)
+    jars = f"{RECIPES[0].folder / CLASSES}:{RECIPES[0].folder / LIB}/*"
+    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, str(tmp_path / f"{name}.java")], check=True)
+    argv = ["java", "-cp", f"{tmp_path}:{jars}", f"stormproof.kafka.{name}"]
+    environment = {**os.environ, "STORMPROOF_ORDERS": json.dumps(orders)}
+    errors, lines = tmp_path / "errors", []
+    with (
+        errors.open("wb") as written,
+        subprocess.Popen(argv, stdin=-1, stdout=-1, stderr=written, env=environment) as program,
+    ):
+        assert program.stdin is not None and program.stdout is not None
+        for line in program.stdout:
+            lines.append(json.loads(line))
+            if lines[-1]["type"] == "invoke":
+                begun = {"id": lines[-1]["id"], "key": "0", "body": "x"}
+                program.stdin.write(json.dumps(begun).encode() + b"\n")
+                program.stdin.flush()
+    return lines, errors.read_text().splitlines()
+
+
+needs_classes = pytest.mark.skipif(
     shutil.which("javac") is None or not (RECIPES[0].installed and (RECIPES[0].folder / CLASSES).is_dir()),
     reason="not there: stormproof install kafka, with a JDK",
 )
+
+
+@pytest.mark.process
+@needs_classes
 def test_what_the_end_of_a_send_says_of_the_message(tmp_path: Path) -> None:
     """An error is sure only of a single attempt, or before the library took the message; the first end counts."""
-    (tmp_path / "Ends.java").write_text(ENDS)
-    jars = f"{RECIPES[0].folder / CLASSES}:{RECIPES[0].folder / LIB}/*"
-    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), "-cp", jars, str(tmp_path / "Ends.java")], check=True)
+    lines, _ = spoken(tmp_path, "Ends", ENDS, {})
+    sure = {line["id"]: line["sure"] for line in lines if line["type"] == "invoke"}
     ends: dict[int, list[str]] = {}
-    argv = ["java", "-cp", f"{tmp_path}:{jars}", "stormproof.kafka.Ends"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdin is not None and program.stdout is not None
-        for number in range(1, 10):
-            begun = json.loads(program.stdout.readline())
-            program.stdin.write(json.dumps({"id": number, "key": "0", "body": "x"}).encode() + b"\n")
-            program.stdin.flush()
-            ends.setdefault(begun["sure"], []).append(json.loads(program.stdout.readline())["type"])
+    for line in lines:
+        if line["type"] != "invoke":
+            ends.setdefault(sure[line["id"]], []).append(line["type"])
     assert ends == {1: ["fail", "info", "info", "info"], 0: ["info", "info", "info", "info"], 2: ["fail"]}
+
+
+@pytest.mark.process
+@needs_classes
+def test_what_a_share_group_is_given_is_recorded_before_it_is_acknowledged(tmp_path: Path) -> None:
+    """Each message is acknowledged, released or rejected once; how that ended is known only as far as it is said."""
+    queues = [{"topic": "storm", "queue": number} for number in range(3)]
+    lines, said = spoken(tmp_path, "Shared", SHARED, {"queues": queues, "not_appended": []})
+    begun = {line["id"]: line for line in lines if line["type"] == "invoke"}
+    assert [one["f"] for one in begun.values()][:4] == ["receive", "receive", "receive", "ack"]
+    given = [len(line["messages"]) for line in lines if "messages" in line]
+    assert given == [100, 100, 100, 2] and {one["group"] for one in begun.values()} == {"library-pop"}
+    accepted, released, rejected = (said.count(kind) for kind in ("accept", "release", "reject"))
+    assert accepted + released + rejected == 302 and released > rejected > 0 and said[-1] == "gone"
+    ends = [(begun[line["id"]], line) for line in lines if begun[line["id"]]["f"] == "ack" and line["type"] != "invoke"]
+    assert len(ends) == accepted
+    first = [(one["queue"], end["type"], end.get("reason", "")) for one, end in ends][:-2]
+    assert {tuple(end) for queue, *end in first if queue == 0} == {("ok", "")}
+    assert {tuple(end) for queue, *end in first if queue == 1} == {("info", "InvalidRecordStateException: late")}
+    assert {tuple(end) for queue, *end in first if queue == 2} == {("info", "the library does not say how it ended")}
+    assert [end["type"] for _, end in ends[-2:]] == ["info", "info"]

@@ -92,7 +92,7 @@ final class Consumers {
     private void follow(String process, String group, KafkaConsumer<byte[], byte[]> consumer, Commit commit) {
         ConsumerRecords<byte[], byte[]> found = consumer.poll(POLL);
         for (TopicPartition queue : found.partitions()) {
-            record(process, group, queue, found.records(queue));
+            record(harness, orders, process, queue, found.records(queue), "group", group, "in_order", 1);
         }
         if (!found.isEmpty()) {
             try {
@@ -104,19 +104,23 @@ final class Consumers {
     }
 
     /** It never returns once the load is over, so that nothing of this is committed. */
-    private void record(
-            String process, String group, TopicPartition queue, List<ConsumerRecord<byte[], byte[]>> messages) {
-        Harness.Operation operation =
-            harness.begin("receive", process, orders.queues().indexOf(queue), "group", group, "in_order", 1);
+    static void record(
+            Harness harness, Orders orders, String process, TopicPartition queue,
+            List<ConsumerRecord<byte[], byte[]>> messages, Object... more) {
+        Harness.Operation operation = harness.begin("receive", process, orders.queues().indexOf(queue), more);
         List<Map<String, Object>> told = new ArrayList<>();
         for (ConsumerRecord<byte[], byte[]> message : messages) {
             Map<String, Object> one = new LinkedHashMap<>();
             one.put("offset", message.offset());
-            one.put("key", message.key() == null ? "" : new String(message.key(), StandardCharsets.UTF_8));
+            one.put("key", keyOf(message));
             byte[] body = message.value() == null ? new byte[0] : message.value();
             one.put("base64", Base64.getEncoder().encodeToString(body));
             told.add(one);
         }
         operation.ok("messages", told);
+    }
+
+    static String keyOf(ConsumerRecord<byte[], byte[]> message) {
+        return message.key() == null ? "" : new String(message.key(), StandardCharsets.UTF_8);
     }
 }

@@ -14,6 +14,7 @@ public final class Main {
         Harness harness = new Harness(Json::write, Json::read);
         Orders orders = new Orders(System.getenv("STORMPROOF_ORDERS"));
         new Consumers(orders, harness).start();
+        new ShareConsumers(orders, harness).start();
         new Transactions(orders, harness).start();
         new Producers(orders, harness).start();
         harness.awaitEnd();

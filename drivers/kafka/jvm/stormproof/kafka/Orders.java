@@ -108,7 +108,23 @@ final class Orders {
         return set;
     }
 
-    private Map<String, Object> common(String process) {
+    /** Settings of the group itself, which the brokers keep. */
+    Map<String, String> shareGroup() {
+        return Map.of("share.auto.offset.reset", "earliest", "share.isolation.level", (String) told.get("isolation"));
+    }
+
+    /** Each message that it is given it must acknowledge, release or reject. */
+    Map<String, Object> shareConsumer(String process, String group) {
+        Map<String, Object> set = common(process);
+        set.put("group.id", group);
+        set.put("share.acknowledgement.mode", "explicit");
+        set.put("max.poll.records", 16);
+        set.put("fetch.max.wait.ms", 200);
+        set.put("default.api.timeout.ms", 5000);
+        return set;
+    }
+
+    Map<String, Object> common(String process) {
         Map<String, Object> set = new HashMap<>();
         set.put("bootstrap.servers", told.get("bootstrap"));
         set.put("client.id", name() + "-" + process);
