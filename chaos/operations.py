@@ -522,7 +522,7 @@ class FinalManifest(FinalRow):
 
 @rows("tiered", "final")
 class TieredRecord(FinalRow):
-    """A record in the tier; of a node's own tier, where ``node`` names one."""
+    """A record in the tier; of a node's own tier, where ``node`` names one. What no reader is given has no content."""
 
     epoch: Annotated[int, "master epoch in which it was written"]
     position: Annotated[int, "of its first byte in the log"]
@@ -544,7 +544,7 @@ class OrphanObject(FinalRow):
 
 @rows("tier_queue", "final")
 class OwnTierQueue(FinalRow):
-    """What a replica's own tier claims to hold of a queue."""
+    """What a tier that is no node claims to hold of a queue; of a node's own tier, where ``node`` names one."""
 
     queue: Annotated[int, "index of the queue"]
     minimum: Annotated[int, "first offset"]
@@ -553,7 +553,7 @@ class OwnTierQueue(FinalRow):
 
 @rows("tier_damage", "final")
 class OwnTierDamage(FinalRow):
-    """A damaged place in a replica's own tier."""
+    """A damaged place in a tier that is no node."""
 
     queue: Annotated[int, "index of the queue"]
     about: Annotated[str, "`content` or `metadata`"]
@@ -562,7 +562,7 @@ class OwnTierDamage(FinalRow):
 
 @rows("tier_unread", "final")
 class OwnTierUnread(FinalRow):
-    """A replica's own tier could not be read."""
+    """A tier that is no node could not be read."""
 
     reason: Annotated[str, "why"]
 

@@ -324,7 +324,7 @@ def _nobody_is_late(rows: Rows, context: RunContext, found: Findings, lost: froz
 
 
 class OwnNotes(Law):
-    """Where each replica has a tier of its own: its notes of it against the files that are there."""
+    """Where each replica has a tier of its own, or all share one: the notes of it against the files that are there."""
 
     promise = PROMISE
     key = LawKey.RUN
@@ -340,13 +340,13 @@ class OwnNotes(Law):
         found.not_owed(context.no_queues)
         found.count("tier_queues", len(rows.where(kind="final", f="tier_queue")))
         for at in rows.where(kind="final", f="tier_unread").tolist():
-            found.gap(f"the tier of {rows.text('node', at)} was not read")
+            found.gap(f"{tier.of_node(rows.text('node', at))} was not read")
         for at in rows.where(kind="final", f="tier_damage").tolist():
             damage = rows.value(at)
             if damage.get("about") == "metadata":
                 found.add(
                     METADATA_DIVERGENCE,
-                    f"After the run {rows.text('node', at)} notes of its tier what is not so: "
+                    f"After the run it is noted of {tier.of_node(rows.text('node', at))} what is not so: "
                     f"{damage.get('text', 'no reason was recorded')}.",
                     int(rows.column("index")[at]),
                     queue=int(rows.column("queue")[at]),

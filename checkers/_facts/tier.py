@@ -44,9 +44,14 @@ def has_store(context: RunContext) -> bool:
 
 
 def has_own_tiers(context: RunContext) -> bool:
-    """Return whether each replica has a tier of its own, of which the driver reports what it holds in the end. No node
-    is one."""
+    """Return whether each replica has a tier of its own, or all share one that is no node, of which the driver reports
+    what it holds in the end."""
     return not has_store(context) and Evidence.TIER_CONTENT in (context.meta.evidence or ())
+
+
+def of_node(node: str) -> str:
+    """Return what a tier is called: that of a node, or under no name that of all."""
+    return f"the tier of {node}" if node else "the tier"
 
 
 #: What a law of the tier finds in a system without one.

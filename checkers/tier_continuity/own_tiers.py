@@ -1,4 +1,4 @@
-"""Where each replica has a tier of its own: what its files hold of each queue after the run."""
+"""Where each replica has a tier of its own, or all share one: what its files hold of each queue after the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWN = Needs(
 
 @dataclass(frozen=True, slots=True)
 class OwnTiers:
-    """Where each replica has a tier of its own: what its files hold of each queue after the run."""
+    """Where each replica has a tier of its own, or all share one: what its files hold of each queue after the run."""
 
     promise: Promise = PROMISE
     needs: Needs = OWN
@@ -56,13 +56,13 @@ class OwnTiers:
             _reaches_the_log(rows, found, at)
         for at in rows.where(kind="final", f="tier_unread").tolist():
             why = rows.value(at).get("reason", "no reason was recorded")
-            found.gap(f"the tier of {rows.text('node', at)} was not read: {why}")
+            found.gap(f"{tier.of_node(rows.text('node', at))} was not read: {why}")
         for at in rows.where(kind="final", f="tier_damage").tolist():
             fields = rows.value(at)
             if fields.get("about") == "content":
                 found.add(
                     TIER_OVERLAP if fields.get("kind") == "overlap" else TIER_MISSING_OBJECT,
-                    f"In the tier of {rows.text('node', at)}, {fields.get('text', 'damage')}.",
+                    f"In {tier.of_node(rows.text('node', at))}, {fields.get('text', 'damage')}.",
                     int(index[at]),
                     queue=int(queues[at]),
                     offset=int(offsets[at]),
@@ -90,8 +90,8 @@ def _held(partial: Partial) -> Partial:
                 offsets,
                 lambda offset, name=name, what=what, claim=claim: found.add(  # type: ignore[misc]
                     name,
-                    f"The tier of {claim['node']}, from {claim['start']} to {claim['end']} of queue {claim['claimed']},"
-                    f" {what} offset {offset}.",
+                    f"Queue {claim['claimed']}: {tier.of_node(claim['node'])}, from {claim['start']} to"
+                    f" {claim['end']}, {what} offset {offset}.",
                     claim["row"],
                     queue=claim["claimed"],
                     offset=offset,
@@ -101,14 +101,15 @@ def _held(partial: Partial) -> Partial:
 
 
 def _reaches_the_log(rows: Rows, found: Findings, at: int) -> None:
-    """Check that the log of the same replica begins at or before its tier's end."""
+    """Check that the log of the same replica, or of each that shares the tier, begins at or before the tier's end."""
     node, queue = rows.text("node", at), int(rows.column("queue")[at])
     end = int(rows.value(at).get("maximum", -1))
     for row, minimum in local_minimums(rows, queue):
-        if rows.text("node", row) == node and minimum > end >= 0:
+        replica = rows.text("node", row)
+        if node in ("", replica) and minimum > end >= 0:
             found.add(
                 TIER_GAP,
-                f"The log of {node} holds queue {queue} only from offset {minimum} on, but its tier ends at {end}.",
+                f"The log of {replica} holds queue {queue} only from offset {minimum} on, but its tier ends at {end}.",
                 int(rows.column("index")[at]),
                 int(rows.column("index")[row]),
                 queue=queue,

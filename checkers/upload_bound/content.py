@@ -42,7 +42,8 @@ class Content:
         tiered = rows.memo(facts.tiered)
         found.count("tiered_records", len(tiered.at))
         logs = rows.memo(facts.final_log)
-        if losses.keeps(rows, context, confirmed=True):
+        keeps = losses.keeps(rows, context, confirmed=True)
+        if keeps:
             logs = facts.join(logs, rows.memo(facts.confirmed_appends))
         compared = pairs_occur((tiered.queue, tiered.offset), (logs.queue, logs.offset))
         found.count("tiered_records_compared", int(np.count_nonzero(compared)))
@@ -50,7 +51,7 @@ class Content:
         several = tier.has_own_tiers(context)
         for one, two in _mismatches(tiered, logs, several=several):
             queue, offset = int(queues[one]), int(offsets[one])
-            whose = f"the tier of {rows.text('node', one)}" if several else "the tier"
+            whose = tier.of_node(rows.text("node", one)) if several else "the tier"
             found.add(
                 TIER_LOG_MISMATCH,
                 f"Queue {queue}, offset {offset}: {whose} holds another record "
@@ -63,7 +64,7 @@ class Content:
                 offset=offset,
                 message=int(rows.column("message")[one]),
             )
-        if several:
+        if several and keeps:
             _beyond_all_logs(rows, context, found, tiered)
         return found.partial()
 
@@ -111,7 +112,7 @@ def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: f
         for at, offset in zip(mine.at.tolist(), mine.offset.tolist(), strict=True):
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
-                f"The tier of {rows.text('node', at)} holds offset {offset} of queue {queue}, but no replica's log "
+                f"Queue {queue}: {tier.of_node(rows.text('node', at))} holds offset {offset}, but no replica's log "
                 f"goes further than {end}.",
                 int(index[witness]),
                 int(index[at]),

@@ -231,10 +231,14 @@ def by_topic(offsets: Mapping[QueueRef, int]) -> list[dict[str, Any]]:
     return [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
 
 
-def _delivered(one: wire.Message) -> Delivered:
-    """Return a message as it was read; its id is the key as a number, -1 for a key that is none of ours."""
+def number_of_message(key: bytes) -> int:
+    """Return a message's id, which is the key as a number; -1 for a key that is none of ours."""
     try:
-        number = int(one.key, 16)
+        number = int(key, 16)
     except ValueError:
-        number = -1
-    return Delivered(offset=one.offset, message=number if 0 <= number < 1 << 63 else -1, hash=body_hash(one.body))
+        return -1
+    return number if 0 <= number < 1 << 63 else -1
+
+
+def _delivered(one: wire.Message) -> Delivered:
+    return Delivered(offset=one.offset, message=number_of_message(one.key), hash=body_hash(one.body))

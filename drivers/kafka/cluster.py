@@ -166,7 +166,7 @@ class Cluster:
             version, self.replicas, copies["transaction.state.log.min.isr"], round(SESSION_S * 1e3)
         )
         members = {"group.coordinator.rebalance.protocols": "classic,consumer"} if self.has_consumer_protocol else {}
-        tiered = tier.of_brokers(self.replicas) if self.is_tiered else {}
+        tiered = tier.of_brokers(self.brokers, self.replicas) if self.is_tiered else {}
         return {
             **fixed,
             **_USUAL,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from chaos.deployment import CanReadFiles
 from chaos.driver import (
     ClientCommand,
     ClusterSpec,
@@ -25,7 +26,7 @@ from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.positions import PositionedReader
 from chaos.workload import Use
-from drivers.kafka import changes, library, tier, topology, wire
+from drivers.kafka import changes, final_state, library, tier, topology, wire
 from drivers.kafka.classic_protocol import ClassicMember
 from drivers.kafka.client import ALL_IN_SYNC, LEADER_ALONE, QueueClient
 from drivers.kafka.cluster import BROKER, CONTROLLER, LAG_S, Cluster
@@ -40,6 +41,8 @@ from drivers.kafka.transactions import Transactions
 
 #: By which members of groups divide queues.
 CLASSIC, CONSUMER = "classic", "consumer"
+#: What is read from files after the run.
+_OF_TIERS = frozenset({Evidence.TIER_CONTENT, Evidence.FINAL_LOGS})
 #: How long Linux may keep in memory what a program has written: until it counts as old (30 s), until it looks (5 s),
 #: and until the file system's journal follows (5 s).
 KERNEL_S = 40.0
@@ -170,9 +173,14 @@ class Kafka:
         return Exposure(loss_window_s=window_s, readers_see_confirmed=True)
 
     def evidence(self) -> frozenset[Evidence]:
-        """Return roles as polled, where there are few partitions: a broker has a role in each."""
+        """Return roles as polled, where there are few partitions: a broker has a role in each. With a tier, too, what
+        it holds, and what replicas' logs do; an unclean election may leave in it what no log goes on from."""
         polls = (Evidence.POLLS,) if self.options.queues <= MOST_POLLED else ()
-        return frozenset({Evidence.OPERATIONS, *polls})
+        is_read = self.options.tier and not self.promised.unclean
+        return frozenset({Evidence.OPERATIONS, *polls, *(_OF_TIERS if is_read else ())})
+
+    def evidence_from_files(self) -> frozenset[Evidence]:
+        return self.evidence() & _OF_TIERS
 
     # Clients
 
@@ -255,7 +263,24 @@ class Kafka:
             connections.close()
 
     async def collect(self, network: Network, record: Record) -> None:
-        """Record nothing more: each replica is read by consumers' own requests, through its own node."""
+        """Record what replicas' logs and the tier hold, where there is a tier. Else each replica is read by consumers'
+        own requests, through its own node."""
+        if not self.evidence_from_files() or not isinstance(network, CanReadFiles):
+            return
+        client = self.client(network, HARNESS)
+        try:
+            found = {queue: await client.bounds(queue) for queue in self.queues()}
+        except Failed:
+            return
+        finally:
+            client.close()
+        ends = {queue: (answer.minimum, answer.maximum) for queue, answer in found.items()}
+        brokers = self.nodes.brokers
+        logs = []
+        for broker in brokers:
+            own = {queue: limits for queue, limits in ends.items() if broker in self.holders(queue)}
+            logs.append(await final_state.collect_logs(network, broker, own, record))
+        await final_state.collect_tier(network, brokers, ends, logs, record)
 
 
 def create(options: Options) -> Kafka:

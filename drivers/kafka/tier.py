@@ -6,14 +6,21 @@ from its own log, and read from the folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 #: The least that Kafka 4 takes, and so much of each partition stays in a broker's own log.
 SEGMENT_BYTES = 1_048_576
+#: Where it is in the home of the broker that :func:`holder` names: nodes' homes are beside one another.
+FOLDER = "tier"
 _PLUGIN = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
 
-def of_brokers(replicas: int) -> Mapping[str, object]:
+def holder(brokers: Sequence[str]) -> str:
+    """Return the broker in whose home the tier of all is."""
+    return brokers[0]
+
+
+def of_brokers(brokers: Sequence[str], replicas: int) -> Mapping[str, object]:
     """Return what brokers need. ``replicas``: of the topic in which they note what is in the tier."""
     noted = "rlmm.config.remote.log.metadata.topic"
     return {
@@ -21,7 +28,7 @@ def of_brokers(replicas: int) -> Mapping[str, object]:
         "remote.log.storage.manager.class.name": _PLUGIN,
         "remote.log.metadata.manager.listener.name": "PLAINTEXT",
         "remote.log.manager.task.interval.ms": 500,
-        "rsm.config.dir": "{home}/../../tier",  # in the run's folder, which nodes on this machine share
+        "rsm.config.dir": f"{{home}}/../{holder(brokers)}/{FOLDER}",
         "rsm.config.delete.on.close": "false",
         f"{noted}.num.partitions": 1,
         f"{noted}.replication.factor": replicas,

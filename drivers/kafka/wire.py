@@ -6,7 +6,7 @@ entity of the schema, by the names that kio gives to fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -261,31 +261,69 @@ def messages(data: bytes, aborted: Iterable[tuple[int, int]] = ()) -> tuple[list
     at the end is left out. Raises :class:`BadAnswer` for batches that can't be read."""
     found: list[Message] = []
     following, waiting, gone = -1, sorted(aborted, reverse=True), set()
-    for one in _batches(data):
+    for one in batches(data)[0]:
         following = one.base_offset + one.last_offset_delta + 1
         while waiting and waiting[-1][0] < following:
             gone.add(waiting.pop()[1])
         if one.attributes & _CONTROL:
-            if one.records and (one.records[0].key or b"")[2:4] == _ABORT:
+            if _aborts(one):
                 gone.discard(one.producer_id)
         elif not (one.attributes & _TRANSACTIONAL and one.producer_id in gone):
-            found += [Message(record.offset, record.key or b"", record.value or b"") for record in one.records]
+            found += map(_message, one.records)
     return found, following
 
 
-def _batches(data: bytes) -> Iterator[Any]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a log holds at an offset, and the epoch of the leader that appended it. ``message`` is None for what readers
+    are not given: a marker, or what belongs to a transaction that was aborted, or has not ended."""
+
+    offset: int
+    epoch: int
+    message: Message | None
+
+
+def stored(log: Sequence[Any]) -> list[Stored]:
+    """Return what the batches of a log hold, which are in their order and go on to where the transactions in them
+    end."""
+    found: list[Stored] = []
+    committed: dict[int, bool] = {}
+    for one in reversed(log):
+        is_given = not one.attributes & _TRANSACTIONAL or committed.get(one.producer_id, False)
+        if one.attributes & _CONTROL:
+            committed[one.producer_id], is_given = not _aborts(one), False
+        found += [
+            Stored(record.offset, one.partition_leader_epoch, _message(record) if is_given else None)
+            for record in reversed(one.records)
+        ]
+    return found[::-1]
+
+
+def _message(record: Any) -> Message:
+    return Message(record.offset, record.key or b"", record.value or b"")
+
+
+def _aborts(marker: Any) -> bool:
+    return bool(marker.records and (marker.records[0].key or b"")[2:4] == _ABORT)
+
+
+def batches(data: bytes) -> tuple[list[Any], int]:
+    """Return kio's batches, and how many bytes they take: what is cut off at the end is left out. Raises
+    :class:`BadAnswer` for batches that can't be read."""
     from kio.records.readers import read_batch
 
+    found: list[Any] = []
     at = 0
     while len(data) - at >= _BATCH_HEAD:
         size = _BATCH_HEAD + int.from_bytes(data[at + _LENGTH_AT : at + _BATCH_HEAD], "big", signed=True)
         if size <= _BATCH_HEAD or at + size > len(data):
-            return
+            break
         if size > _ATTRIBUTES_AT and data[at + _ATTRIBUTES_AT] & _COMPRESSED:
             raise BadAnswer("compressed records, which this driver does not read")
         try:
             one, _ = read_batch(data[at : at + size], 0)
         except Exception as error:  # as above
             raise BadAnswer(f"damaged records: {error}") from error
-        yield one
+        found.append(one)
         at += size
+    return found, at

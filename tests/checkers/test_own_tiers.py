@@ -100,6 +100,34 @@ def test_a_log_that_begins_after_the_end_of_its_tier_is_found() -> None:
     held(0, 1, 2, minimum=3).expect(L.TIER_CONTINUITY, validity=Validity.VALID)
 
 
+def test_a_tier_that_all_share_is_held_against_each_log() -> None:
+    """It is that of no node."""
+    for law in LAWS:
+        held(0, 1, 2, 3, node="").expect(law, validity=Validity.VALID)
+    held(0, 1, 7, 3, node="").expect(L.UPLOAD_BOUND, A.TIER_LOG_MISMATCH)
+    found = held(0, 1, 2, 3, 4, node="").expect(L.UPLOAD_BOUND, A.UPLOAD_BEYOND_CONFIRM)
+    assert "Queue 0: the tier holds offset 4" in found.anomalies[0].explanation
+    held(0, 1, node="", end=4).expect(L.TIER_CONTINUITY, A.TIER_GAP)
+    held(0, 1, node="", minimum=2).expect(L.TIER_CONTINUITY, validity=Validity.VALID)
+    (late, *_) = held(0, 1, node="", minimum=3).expect(L.TIER_CONTINUITY, A.TIER_GAP).anomalies
+    assert "The log of broker-" in late.explanation
+    history = held(0, 1, node="")
+    history.row("final", f="tier_unread", value={"reason": "it is gone"})
+    for law in (L.TIER_CONTINUITY, L.TIER_METADATA):
+        assert "the tier was not read" in history.expect(law, validity=Validity.UNKNOWN).why
+
+
+def test_what_a_power_cut_may_have_taken_from_all_logs_was_not_uploaded_too_early() -> None:
+    history = held(0, 1, 2, 3, 4)
+    history.meta = {**META, "profile": {"flush": "async"}, "deployment": "netns", "loss_window_s": 60.0}
+    history.undo("kill", history.inject("kill", *BROKERS))
+    history.expect(L.UPLOAD_BOUND, A.UPLOAD_BEYOND_CONFIRM)  # a kill takes nothing
+    process = history.inject("lose_unsynced", *BROKERS, effects={"takes_down": [*BROKERS]})
+    shown = {"phase": "undo", "effective": True, "proof": {name: {"blocks_lost": 2} for name in BROKERS}}
+    history.row("fault", type="ok", f="lose_unsynced", process=process, value=shown)
+    history.expect(L.UPLOAD_BOUND, validity=Validity.VALID)
+
+
 @pytest.mark.parametrize(
     ("about", "kind", "law", "anomaly"),
     [

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.driver import ClusterView, Profile, evidence_of, promising
+from chaos.driver import ClusterView, Evidence, Profile, evidence_of, promising
 from chaos.errors import BadInput
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.workload import body_hash
@@ -136,9 +136,20 @@ def test_a_profile_is_what_kafka_is_set_up_for() -> None:
 
 def test_brokers_share_a_tier_if_they_are_to_have_one() -> None:
     tiered = _properties(tier=True, replicas=2)["broker-1"]
-    assert tiered["remote.log.storage.system.enable"] == "true" and tiered["rsm.config.dir"].startswith("{home}/")
+    assert (
+        tiered["remote.log.storage.system.enable"] == "true" and tiered["rsm.config.dir"] == "{home}/../broker-0/tier"
+    )
     assert tiered["rlmm.config.remote.log.metadata.topic.replication.factor"] == "2"
     assert not any("remote" in name for name in _properties()["broker-1"])
+
+
+def test_what_a_tier_holds_is_reported_where_files_can_be_read_and_elections_are_clean() -> None:
+    of_tiers = {Evidence.TIER_CONTENT, Evidence.FINAL_LOGS}
+    assert evidence_of(create(Options(tier=True)), has_files=True) >= of_tiers
+    assert not evidence_of(create(Options(tier=True)), has_files=False) & of_tiers
+    unclean = promising(create(Options(tier=True)), Profile(unclean=True))
+    assert not evidence_of(unclean, has_files=True) & of_tiers
+    assert not evidence_of(create(Options()), has_files=True) & of_tiers
 
 
 def test_share_groups_are_there_from_4_1_on() -> None:
