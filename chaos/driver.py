@@ -535,9 +535,10 @@ class CanReadThroughNodes(Protocol):
     recovery the drain then reads every copy to its end, and agreement compares them."""
 
     def holders(self, queue: QueueRef) -> Sequence[str]:
-        """Return the nodes that hold a copy of the queue, the same during the whole run. ``bounds`` and ``pull`` of a
-        :class:`Client` with ``node`` one of them are answered by that node, which ``Answer.node`` names, with what it
-        holds and calls valid itself; never by another one in its place. It may lag, and answer with an earlier end."""
+        """Return the nodes that hold a copy of the queue; asked once the system has recovered. ``bounds`` and ``pull``
+        of a :class:`Client` with ``node`` one of them are answered by that node, which ``Answer.node`` names, with what
+        it holds and calls valid itself; never by another one in its place. It may lag, and answer with an earlier
+        end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the harness has Kafka change: a topic is made, and a partition gets another leader."""
+"""What the harness has Kafka change: a topic is made, a partition gets another leader, or other replicas."""
 
 from __future__ import annotations
 
@@ -44,15 +44,12 @@ async def elect(
     until that is the newest leader that any broker knows. Raises :class:`Failed` when Kafka refused, and
     :class:`Unknown` when it is not seen in time."""
     key, target = (queue.topic, queue.queue_id), order[0]
-    partition = {"partition_index": queue.queue_id, "replicas": [number_of(one) for one in order]}
-    limit = {"timeout": wire.milliseconds(CHANGE_S)}
-    replicas = {**limit, "topics": [{"name": queue.topic, "partitions": [partition]}]}
     chosen = [{"topic": queue.topic, "partitions": [queue.queue_id]}]
-    election = {**limit, "election_type": 0, "topic_partitions": chosen}
+    election = {"timeout": wire.milliseconds(CHANGE_S), "election_type": 0, "topic_partitions": chosen}
     before = topology.newest(await topology.ask_all(connections, nodes, [queue.topic]), key)
     if before is None or not before.leader:
         raise Failed(f"no broker leads {queue.group}")
-    await _change(connections, before.leader, "alter_partition_reassignments", replicas)
+    await _name_replicas(connections, before.leader, queue, order)
     await _change(connections, before.leader, "elect_leaders", election, NOT_NEEDED)
     deadline_ns = network.now_ns() + round(SEEN_S * 1e9)
     while network.now_ns() < deadline_ns:
@@ -61,6 +58,36 @@ async def elect(
             return {"from": before.leader, "to": target, "epoch": now.epoch}
         await asyncio.sleep(LOOK_S)
     raise Unknown(f"{target} was to be elected, and did not lead within {SEEN_S:g} s")
+
+
+async def move_away(
+    connections: Connections, nodes: Cluster, queues: Sequence[QueueRef], node: str
+) -> Mapping[str, object]:
+    """Name another broker that runs in the place of ``node`` among the replicas of each of these partitions that it
+    holds, as operators do. Kafka copies to it then, and has the old one forget its copy. Raises :class:`Failed` for one
+    that leads, or holds nothing, or has nobody to take its place, and what Kafka answers."""
+    views = await topology.ask_all(connections, nodes, list({queue.topic for queue in queues}))
+    found = {queue: topology.newest(views, (queue.topic, queue.queue_id)) for queue in queues}
+    held = {queue: one for queue, one in found.items() if one is not None and node in one.replicas}
+    if not held or any(one.leader in ("", node) for one in held.values()):
+        raise Failed(f"{node} holds nothing, or leads, or nobody leads what it holds")
+    moved = {}
+    for queue, one in held.items():
+        spares = [broker for broker in views if broker != node and broker not in one.replicas]
+        if not spares:
+            raise Failed(f"no other broker runs that could hold {queue.group} in the place of {node}")
+        spare = spares[queue.queue_id % len(spares)]
+        order = [spare if replica == node else replica for replica in one.replicas]
+        await _name_replicas(connections, one.leader, queue, order)
+        moved[queue.group] = {"from": list(one.replicas), "to": order}
+    return {"moved": moved}
+
+
+async def _name_replicas(connections: Connections, node: str, queue: QueueRef, order: Sequence[str]) -> None:
+    partition = {"partition_index": queue.queue_id, "replicas": [number_of(one) for one in order]}
+    topics = [{"name": queue.topic, "partitions": [partition]}]
+    asked = {"timeout": wire.milliseconds(CHANGE_S), "topics": topics}
+    await _change(connections, node, "alter_partition_reassignments", asked)
 
 
 async def _change(connections: Connections, node: str, request: str, asked: Mapping[str, Any], done: int = 0) -> None:

@@ -227,7 +227,10 @@ class Kafka:
         return Use.DELIVERIES in uses
 
     def holders(self, queue: QueueRef) -> tuple[str, ...]:
-        """Return the replicas of a partition, the preferred leader first; consumers may read from each (KIP-392)."""
+        """Return the replicas of a partition, as last seen with all of them in sync, the preferred leader first;
+        consumers may read from each (KIP-392)."""
+        if queue in self._proven:
+            return self._proven[queue].replicas
         brokers = self.nodes.brokers
         return tuple(brokers[(queue.queue_id + one) % len(brokers)] for one in range(self.options.replicas))
 
@@ -283,6 +286,20 @@ class Kafka:
         await final_state.collect_tier(network, brokers, ends, logs, record)
 
 
+class KafkaWithSpares(Kafka):
+    """More brokers than replicas: what one holds can be reassigned to another one."""
+
+    __slots__ = ()
+
+    async def remove_broker(self, network: Network, node: str) -> Mapping[str, object]:
+        """Have other brokers hold what this one does; it stays a broker, and may be given others."""
+        connections = Connections(cast(Dials, network), HARNESS)
+        try:
+            return await changes.move_away(connections, self.nodes, self.queues(), node)
+        finally:
+            connections.close()
+
+
 def create(options: Options) -> Kafka:
     """Return the driver."""
-    return Kafka(options)
+    return KafkaWithSpares(options) if options.brokers > options.replicas > 1 else Kafka(options)

@@ -22,8 +22,8 @@ MOST_POLLED = 16
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """``queues``: the replicas of each; ``proven``: the leader, epoch and set in which each partition's leader has
-    shown that its followers have what it had when it began to lead."""
+    """``queues``: the replicas of each, unless brokers name others; ``proven``: the leader, epoch and set in which each
+    partition's leader has shown that its followers have what it had when it began to lead."""
 
     nodes: Cluster
     queues: Mapping[QueueRef, Sequence[str]]
@@ -101,6 +101,8 @@ def _note(record: Record, asked: Mapping[tuple[str, QueueRef], int], views: Mapp
 
 def _group(queue: QueueRef, replicas: tuple[str, ...], views: Mapping[str, Known]) -> ReplicaGroup:
     found = topology.newest(views, (queue.topic, queue.queue_id))
+    if found is not None and set(found.replicas) != set(replicas):
+        replicas = found.replicas  # they were reassigned
     if found is None or found.leader not in replicas:
         return ReplicaGroup(name=queue.group, replicas=replicas, epoch=found.epoch if found else -1)
     in_sync = tuple(one for one in replicas if one in found.in_sync)

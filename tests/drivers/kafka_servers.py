@@ -68,13 +68,14 @@ def metadata(
     in_sync: Sequence[int] = (0, 1, 2),
     topics: str = "storm",
     partitions: int = 1,
+    replicas: Sequence[int] = (0, 1, 2),
 ) -> Mapping[str, Any]:
     """Return what a broker knows of these topics (their names in one text), with so many partitions each."""
     known = {
         "error_code": 0,
         "leader_id": leader,
         "leader_epoch": epoch,
-        "replica_nodes": [0, 1, 2],
+        "replica_nodes": list(replicas),
         "isr_nodes": list(in_sync),
     }
     parts = [{**known, "partition_index": number} for number in range(partitions)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from io import BytesIO
 from typing import Any, TypeVar
 
 import pytest
 
-from chaos.driver import ClusterView, Evidence, Profile, evidence_of, promising
+from chaos.driver import CanRemoveBrokers, ClusterView, Evidence, Profile, evidence_of, promising
 from chaos.errors import BadInput
 from chaos.ops import Failed, QueueRef, Unknown
 from chaos.workload import body_hash
@@ -515,6 +515,48 @@ def test_a_switch_names_the_target_first_and_waits_until_it_leads() -> None:
 
     found = run(create(Options(queues=1)).switch(Servers(answer), "broker-2", "storm-0"))  # type: ignore[arg-type]
     assert found == {"from": "broker-1", "to": "broker-2", "epoch": 9}
+
+
+def reassigning(node: str, down: Sequence[str] = (), **known: Any) -> tuple[Any, list[list[int]]]:
+    """Have four brokers take this one out; return the answer, and which replicas they were asked for."""
+    asked: list[list[int]] = []
+
+    def answer(broker: str, name: str, request: Any) -> Any:
+        if name == "metadata":
+            return say.metadata(**{"leader": 1, **known})
+        assert broker == "broker-1", "the leader is asked"
+        asked.append(list(request.topics[0].partitions[0].replicas))
+        part = {"partition_index": 0, "error_code": 0, "error_message": None}
+        return {"error_code": 0, "error_message": None, "responses": [{"name": "storm", "partitions": [part]}]}
+
+    driver = create(Options(queues=1, brokers=4))
+    assert isinstance(driver, CanRemoveBrokers)
+    return run(driver.remove_broker(Servers(answer, down=[node, *down]), node)), asked  # type: ignore[arg-type]
+
+
+def test_another_broker_takes_the_place_of_one_that_is_taken_out() -> None:
+    found, asked = reassigning("broker-2")
+    assert asked == [[0, 1, 3]]
+    assert found == {
+        "moved": {"storm-0": {"from": ["broker-0", "broker-1", "broker-2"], "to": ["broker-0", "broker-1", "broker-3"]}}
+    }
+    for node, known in (("broker-1", {}), ("broker-3", {}), ("broker-2", {"leader": -1})):
+        with pytest.raises(Failed, match="holds nothing, or leads, or nobody leads"):
+            reassigning(node, **known)
+    with pytest.raises(Failed, match="no other broker runs that could hold storm-0 in the place of broker-2"):
+        reassigning("broker-2", down=["broker-3"])
+    assert not isinstance(create(Options()), CanRemoveBrokers)
+
+
+def test_replicas_are_those_that_brokers_name() -> None:
+    known = say.metadata(leader=1, replicas=(0, 1, 3), in_sync=(0, 1, 3), topics="storm __consumer_offsets")
+    network = serving(metadata=known, offset_fetch=say.offsets(5), describe_quorum=say.quorum(1))
+    driver = create(Options(queues=1, brokers=4))
+    (queue,) = driver.queues()
+    assert driver.holders(queue) == ("broker-0", "broker-1", "broker-2")
+    view = run(driver.view(network))  # type: ignore[arg-type]
+    assert view.settled and view.groups[0].in_sync == view.groups[0].replicas == ("broker-0", "broker-1", "broker-3")
+    assert driver.holders(queue) == ("broker-0", "broker-1", "broker-3")
 
 
 # What faults on requests see
