@@ -113,14 +113,12 @@ class Slow:
                 if later:
                     self.see("resurrected", queue, later[0]["offset"])
             if len(sends) == 1 and txn >= 0:
-                early = [row for row in rows if self.is_early(row, txn)]
+                own = [row for row in rows if row["op"] in self.polls and self.polls[row["op"]].txn == txn]
+                early = own or [row for row in rows if self.is_early(row, txn)]  # its own says more than others
                 if early:
                     self.see("precommitted-read", queue, early[0]["offset"])
 
     def is_early(self, row: dict[str, Any], txn: int) -> bool:
-        poll = self.polls.get(row["op"])
-        if poll is not None and poll.txn == txn:
-            return True
         return not self.refused(row) and txn in self.asked and row["index"] < self.asked[txn]
 
     def bounds(self, queue: int) -> tuple[int, int]:
