@@ -28,4 +28,4 @@ def unpacked(facts: Facts, *names: str) -> list[Ints]:
 
 
 def _column(text: str) -> Ints:
-    return np.frombuffer(zlib.decompress(b64decode(text)), dtype="<i8").astype(np.int64)
+    return np.frombuffer(zlib.decompress(b64decode(text)), dtype="<i8")

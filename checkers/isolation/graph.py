@@ -110,26 +110,32 @@ class Graph:
     def cycles(self) -> list[Cycle]:
         """Return the shortest cycle that was found of each strongly connected component, under the name that needs the
         fewest kinds of edges."""
-        return _cycles(self._with_orders_of_processes()._cut())
+        return _cycles(self._cut())
 
-    def _with_orders_of_processes(self) -> Graph:
+    def _cut(self) -> Graph:
+        """Return the graph, with the orders of processes, but without edges that lie on no cycle."""
+        stretch = self._stretches()
+        kept = _within(stretch, self.source, self.target)
+        edges = [getattr(self, name)[kept] for name in ("source", "target", "kind", "label")]
+        if len(edges[0]):  # without these the orders of clients are none but real time, which never comes back
+            before, after = self._orders_of_processes()
+            mine = _within(stretch, before, after)
+            orders = before, after, np.full(len(before), Kind.PROCESS, np.int8), np.full(len(before), -1)
+            edges = [np.append(one, other[mine]) for one, other in zip(edges, orders, strict=True)]
+        source, target, kind, label = edges
+        return replace(self, source=source, target=target, kind=kind, label=label)
+
+    def _orders_of_processes(self) -> tuple[Ints, Ints]:
         mine = np.flatnonzero(self.process >= 0)
         mine = mine[np.lexsort((self.began[mine], self.process[mine]))]
         follows = self.process[mine[1:]] == self.process[mine[:-1]]
         follows &= self.ended[mine[:-1]] < self.began[mine[1:]]
-        before, after = mine[:-1][follows], mine[1:][follows]
-        return replace(
-            self,
-            source=np.concatenate([self.source, before]),
-            target=np.concatenate([self.target, after]),
-            kind=np.concatenate([self.kind, np.full(len(before), Kind.PROCESS, np.int8)]),
-            label=np.concatenate([self.label, np.full(len(before), -1)]),
-        )
+        return mine[:-1][follows], mine[1:][follows]
 
-    def _cut(self) -> Graph:
-        """Return the graph without edges that lie on no cycle. Give each transaction a moment, at which it may have
-        taken effect: real time only leads to later moments. So a cycle comes back by edges that lead to earlier ones,
-        and all of it lies in the stretches of time that these span."""
+    def _stretches(self) -> Ints:
+        """Return of each transaction the stretch of time that its cycles lie in, -1 where it is on none. Give each a
+        moment, at which it may have taken effect: real time, and the order of a process, only lead to later moments. So
+        a cycle comes back by edges that lead to earlier ones, and all of it lies in the stretches that these span."""
         moment = self.ended.copy()
         np.minimum.at(moment, self.source, self.ended[self.target])
         moment = np.maximum(moment, self.began)
@@ -142,12 +148,14 @@ class Graph:
         ends = high[np.append(np.flatnonzero(first)[1:] - 1, len(low) - 1)[: len(begins)]]
         stretch = np.searchsorted(begins, moment, side="right") - 1
         stretch[(stretch < 0) | (moment > np.append(ends, -1)[stretch])] = -1
-        kept = (stretch[self.source] >= 0) & (stretch[self.source] == stretch[self.target])
-        return self._only(kept)
+        return stretch
 
-    def _only(self, kept: Flags) -> Graph:
-        columns = {name: getattr(self, name)[kept] for name in ("source", "target", "kind", "label")}
-        return replace(self, **columns)
+
+def _within(stretch: Ints, source: Ints, target: Ints) -> Flags:
+    """Return which edges lie in one stretch of time, the only ones that may lie on a cycle."""
+    of = stretch[source]
+    found: Flags = (of >= 0) & (of == stretch[target])
+    return found
 
 
 def _cycles(graph: Graph) -> list[Cycle]:

@@ -13,6 +13,7 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from chaos.findings import Facts, Findings, decide
 from chaos.kernel import Key, Needs, Reads
@@ -21,7 +22,7 @@ from chaos.shard_rows import Rows
 from chaos.verdict import Order, Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
-from checkers._facts.arrays import NEVER, Ints, distinct, groups, places_in
+from checkers._facts.arrays import NEVER, Ints, distinct, groups, narrow, only, places_in
 from checkers._facts.packed import packed, unpacked
 from checkers._facts.transactions import asked_first
 from checkers.isolation import queues
@@ -103,46 +104,56 @@ class Known:
 
     @classmethod
     def of(cls, given: Facts) -> Known:
-        txn, began, ended, process = unpacked(given, "txn", "began", "ended", "process")
-        order = np.argsort(txn, kind="stable")
-        txn, began, ended, process = (column[order] for column in (txn, began, ended, process))
-        sent, queue, offset, behind = unpacked(given, "sent", "queue", "offset", "behind")
-        order = groups(queue, offset)[0]
-        sent, behind, *places = _placed(txn, *(column[order] for column in (sent, behind, queue, offset)))
+        txn, began, ended, process = _ordered(unpacked(given, "txn", "began", "ended", "process"), 0)
+        after, by = began.copy(), ended.copy()
         asked, first = _placed(txn, *unpacked(given, "asked_to_commit", "first"))
-        after, order = began.copy(), np.argsort(-first, kind="stable")  # of several requests the first one counts
+        order = np.argsort(-first, kind="stable")  # of several requests the first one counts
         after[asked[order]] = first[order]
+        sent, queue, offset, behind = _ordered(unpacked(given, "sent", "queue", "offset", "behind"), 1, 2)
+        sent, behind, queue, offset = _placed(txn, sent, behind, queue, offset)
         np.maximum.at(after, sent, behind)
-        reads = unpacked(given, "writer", "op", "reader", "ended", "queue", "offset", "behind")
-        order = groups(reads[4], reads[0], reads[1])[0]
-        writer, op, reader, read, queue, offset, behind = (column[order] for column in reads)
+        sent, queue, offset = map(narrow, (sent, queue, offset))  # there may be one for each message
+        sent_at = queue, offset
+        columns = unpacked(given, "writer", "op", "reader", "ended", "queue", "offset", "behind")
+        writer, op, reader, read, queue, offset, behind = _ordered(columns, 4, 0, 1)
+        del columns
         reader, is_known = places_in(txn, reader)
         np.maximum.at(after, reader[is_known], np.maximum(behind, op)[is_known])
-        reader = np.where(is_known, reader, -1)
-        writer, reader, op, read, queue, offset = _placed(txn, writer, reader, op, read, queue, offset)
-        by = ended.copy()
-        np.minimum.at(by, writer, read)
-        at, sent_at = (queue, offset), (places[0], places[1])
+        reader[~is_known] = -1
+        del behind
+        columns = _placed(txn, writer, reader, op, read, queue, offset)
+        np.minimum.at(by, columns[0], columns[3])
+        writer, reader, op, read, queue, offset = map(narrow, columns)
+        at = queue, offset
         return cls(txn, began, ended, process, by, after, writer, reader, op, read, at, sent, sent_at)
 
     @property
     def edges(self) -> tuple[Ints, Ints, Ints]:
         """Return who was read by which other transaction, and the number of the read."""
         mine = np.flatnonzero((self.reader >= 0) & (self.reader != self.writer))
-        return self.writer[mine], self.reader[mine], mine
+        return self.writer[mine], self.reader[mine], narrow(mine)
 
     @property
     def overwrites(self) -> tuple[Ints, Ints, Ints]:
         """Return which transaction stands directly before which other one, and the number of the message behind."""
         queue = self.sent_at[0]
         mine = np.flatnonzero((queue[1:] == queue[:-1]) & (self.sent[1:] != self.sent[:-1]))
-        return self.sent[mine], self.sent[mine + 1], mine + 1
+        return self.sent[mine], self.sent[mine + 1], narrow(mine + 1)
 
 
-def _placed(txn: Ints, of: Ints, *columns: Ints) -> tuple[Ints, ...]:
+def _ordered(columns: list[Ints], *by: int) -> list[Ints]:
+    """Return these columns, the same list, in the order of some of them, given by their places: one after the other, so
+    that few are there twice."""
+    order = groups(*(columns[place] for place in by))[0]
+    for place, column in enumerate(columns):
+        columns[place] = column[order]
+    return columns
+
+
+def _placed(txn: Ints, of: Ints, *columns: Ints) -> list[Ints]:
     """Return the place of each transaction that is known, and these columns of them."""
     place, known = places_in(txn, of)
-    return place[known], *(column[known] for column in columns)
+    return only(known, place, *columns)
 
 
 def _judge(found: Findings, known: Known) -> None:
@@ -150,20 +161,25 @@ def _judge(found: Findings, known: Known) -> None:
     for one in np.flatnonzero(known.by < known.after).tolist():
         wrong[one] = True
         _report_late(found, known, one)
-    source, target, label = known.edges
-    wr = np.full(len(source), Kind.WR, np.int8)
     after = np.minimum(known.after, known.by)  # of those that are reported, as if they were in time
-    for cycle in Graph(after, known.by, known.process, source, target, wr, label).cycles():
+    for cycle in Graph(after, known.by, known.process, *_edges(known, overwrites=False)).cycles():
         wrong[[*cycle.nodes]] = True
         _report_cycle(found, known, cycle, cycle.name)
-    over = known.overwrites
-    kind = np.append(wr, np.full(len(over[0]), Kind.WW, np.int8))
-    columns = [np.append(one, other) for one, other in zip((source, target, label), over, strict=True)]
-    whole = Graph(known.began, known.ended, known.process, columns[0], columns[1], kind, columns[2])
-    for cycle in whole.cycles():
+    for cycle in Graph(known.began, known.ended, known.process, *_edges(known, overwrites=True)).cycles():
         if not wrong[[*cycle.nodes]].any():
             found.count(f"allowed_{cycle.name}", 1)
             _report_cycle(found, known, cycle, ALLOWED)
+
+
+def _edges(known: Known, *, overwrites: bool) -> tuple[Ints, Ints, npt.NDArray[np.int8], Ints]:
+    """Return sources, targets, kinds and labels: who was read by whom and, if wanted, who was overwritten by whom."""
+    source, target, label = known.edges
+    kind = np.full(len(source), Kind.WR, np.int8)
+    if overwrites:
+        over = known.overwrites
+        kind = np.append(kind, np.full(len(over[0]), Kind.WW, np.int8))
+        source, target, label = (np.append(one, two) for one, two in zip((source, target, label), over, strict=True))
+    return source, target, kind, label
 
 
 def _report_cycle(found: Findings, known: Known, cycle: Cycle, name: str) -> None:
