@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chaos.history.columns import COLUMNS, INTEGERS, Kind
+from chaos.history.parted.words import among
 from chaos.history.segments import Segments
 
 #: The kinds of rows that the digest of a run covers: what was asked, answered, observed and injected.
@@ -65,7 +65,8 @@ class _Leaf:
         self._is_empty = True
 
     def add(self, rows: pa.Table) -> None:
-        chosen = rows.filter(pc.is_in(rows["kind"].cast(pa.string()), pa.array([str(kind) for kind in DIGESTED])))
+        counts = among(rows, "kind", DIGESTED)
+        chosen = rows if counts.all() else rows.filter(pa.array(counts))
         if not chosen.num_rows:
             return
         self._is_empty = False

@@ -98,12 +98,15 @@ class BegunBy:
         """Return what an end has at the front of its ``value``, closed again."""
         texts = ended.cast(pa.string()).combine_chunks()
         lengths = self._needed["began_value"]
-        found = np.full(len(lengths), "", np.object_)
+        found, places = [pa.array([""], pa.string())], np.zeros(len(lengths), np.int64)
+        count = 1
         for length in np.unique(lengths[lengths > 0]).tolist():
             of_length = np.flatnonzero(lengths == length)
             front = pc.utf8_slice_codeunits(texts.take(pa.array(of_length)), 0, length - 1)
-            found[of_length] = pc.binary_join_element_wise(front, "}", "").to_numpy(zero_copy_only=False)
-        return pa.array(found, pa.string()).cast(ended.type) if len(found) else pa.array([], ended.type)
+            found.append(pc.binary_join_element_wise(front, "}", ""))
+            places[of_length] = np.arange(count, count + len(of_length))
+            count += len(of_length)
+        return pa.concat_arrays(found).take(pa.array(places)).cast(ended.type)
 
 
 def whole_ends(rows: pa.Table) -> Flags:

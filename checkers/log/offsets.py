@@ -24,7 +24,7 @@ from checkers.log.unknown import Known
 #: Of transactions of unknown outcome shards know only what their own groups, or queues, show.
 NEEDS = Needs(
     part="what groups committed in transactions",
-    key=Key.GROUP,
+    key=Key.QUEUE,
     joins=(queues.NEEDS.part, asked.NEEDS.part),
     rows=(own("op", "commit", "committed"), *losses.TERMS, *reads.REPLICAS),
     columns=(*reads.BASIC, *reads.OPERATIONS, *losses.COLUMNS, "position"),
