@@ -240,10 +240,13 @@ def counted(chooser: Chooser, parts: Sequence[Part]) -> list[tuple[Ints, Ints]]:
 
 
 def buckets_of(parts: Sequence[Part], counts: Sequence[tuple[Ints, Ints]], most: int) -> tuple[Buckets, ...]:
-    """Return in which shards the keys of each part stand, of which none is to have more than ``most`` rows; where a
-    queue is parted, half as many, since what stands beside comes to that. What is asked of objects takes longer for
-    each row; and of nodes and groups so long that each of them has a shard of its own."""
-    allowed = {"queue": most, **dict.fromkeys(OF_QUEUES, max(1, most // 2)), "object": max(1, most // PER_OBJECT_ROW)}
-    return tuple(
-        Buckets.of(part, keys, rows, allowed.get(part.key, 0)) for part, (keys, rows) in zip(parts, counts, strict=True)
-    )
+    """Return in which shards the keys of each part stand. A key may have ``most`` rows, and several that share a shard
+    half as many, or a quarter where a queue is parted, since what stands beside comes to that: a worker needs half a
+    kilobyte of memory for each. What is asked of objects takes longer for each row; and of nodes and groups so long
+    that each of them has a shard of its own."""
+    shared = {**dict.fromkeys(OF_QUEUES, max(1, most // 4)), "object": max(1, most // PER_OBJECT_ROW)}
+    found = []
+    for part, (keys, rows) in zip(parts, counts, strict=True):
+        of_queues = max(most // 2, int(rows.max(initial=1)))  # one queue with more is no reason to part the others
+        found.append(Buckets.of(part, keys, rows, of_queues if part.key == "queue" else shared.get(part.key, 0)))
+    return tuple(found)
