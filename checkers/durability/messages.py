@@ -125,7 +125,8 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
-    """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded."""
+    """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded. An
+    attempt that an idempotent producer repeats stores nothing besides the one before it."""
     sends = rows.memo(facts.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     parts = [
@@ -140,9 +141,11 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     at = at[~among(message[at], distinct(message[rows.memo(later.later).invoke]))]  # those may come more than once
     _, begin = facts.groups(message[at], queue[at])
     copies = np.diff(np.append(begin, len(at)))
-    tried = sends.invoke[~sends.failed]
     number, count = rows.memo(facts.messages)
-    tried = tried[any_in(number[at], count)[number[tried]]]
+    may = np.flatnonzero(any_in(number[at], count)[number[sends.invoke]] & ~sends.failed)
+    unclear = may[~sends.ok[may] & (sends.done[may] >= 0)]
+    again = unclear[rows.numbers("again", sends.done[unclear]) > 0]
+    tried = sends.invoke[np.setdiff1d(may, again)]
     ids, every = message[at[begin]], np.concatenate([at[begin], tried])
     place, many = slots(queue[every] + 1, number[every])
     attempts = np.bincount(place[len(begin) :], minlength=many)[place[: len(begin)]]

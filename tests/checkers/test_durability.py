@@ -91,6 +91,31 @@ def test_a_retried_send_may_stand_twice() -> None:
     assert history.finish(0, 0).expect(LAW, validity=Validity.VALID).counts["duplicates_by_retry"] == 1
 
 
+@pytest.mark.parametrize("type", ["info", "fail"])
+def test_a_repetition_of_an_idempotent_producer_gives_no_right_to_a_copy(type: str) -> None:
+    def run(*places: int, again: bool = True) -> History:
+        history = sent(0)
+        history.send(1, type="info")
+        op = history.invoke("send", process="producer-0.0", queue=0, message=m(1), hash=content(m(1)))
+        history.complete(op, type, value={"again": 1} if again else {})
+        return history.finish(0, *places)
+
+    run(1, 1).expect(LAW, A.DUPLICATE_APPEND, A.RECOVERED, validity=Validity.INVALID)
+    run(1).expect(LAW, A.RECOVERED, validity=Validity.VALID)
+    if type == "info":  # its producer promises nothing
+        run(1, 1, again=False).expect(LAW, A.RECOVERED, validity=Validity.VALID)
+
+
+def test_a_producer_that_begins_anew_may_store_a_message_once_more() -> None:
+    """After another message, a send of unknown outcome is counted in the next epoch: nothing joins it to the first."""
+    history = sent(0)
+    for again in (0, 1, 0, 1):
+        op = history.invoke("send", process="producer-0.0", queue=0, message=m(1), hash=content(m(1)))
+        history.complete(op, "info", value={"again": 1} if again else {})
+    history.finish(0, 1, 1).expect(LAW, A.RECOVERED, validity=Validity.VALID)
+    history.finish(0, 1, 1, 1).expect(LAW, A.DUPLICATE_APPEND, A.RECOVERED)
+
+
 def test_refused_attempts_give_no_right_to_a_copy() -> None:
     history = sent(0)
     history.send(0, type="fail")

@@ -185,7 +185,7 @@ def _given_what_is_there(
     begin, given = max(0, min(call.begin.offset for call in pulls)), _given(rows, pulls)
     came = {(one.message, one.hash) for one in given}
     filled = {one.offset for one in given if one.hash >= 0 and one.message >= 0}
-    sent = {end.at: begin.message for begin, end in _good(calls(rows, "send"))}
+    sent = {call.end.at: call.begin.message for call in calls(rows, "send") if call.end is not None}
     stays = None
     if not losses.keeps(rows, context, confirmed=False):
         begins = [one.index for one in some(rows, "harness", "phase") if one.value.get("phase") == "drain"]

@@ -121,7 +121,7 @@ class _Run:
 
 def _untold(rows: Rows, it: _Run, found: Findings) -> None:
     """Answers that can't be judged are no proof of anything: an ok without a place, an end without a beginning."""
-    if placeless := sum(call.ok for call in it.sends) - len(it.acked):
+    if placeless := sum(call.ok for call in it.sends) - sum(one.row.type == "ok" for one in it.acked):
         found.gap(f"{placeless} acknowledged sends do not report which content stands at which offset")
     if unreadable := len(it.given) - len(stands.delivered(rows)):
         found.gap(f"{unreadable} messages were read without their offset or content")
@@ -236,7 +236,9 @@ def _appended_twice(it: _Run, found: Findings) -> None:
             places.setdefault((one.message, one.queue), {}).setdefault(one.offset, one)
     tried: Counter[tuple[int, int]] = Counter()
     for call in it.sends:
-        tried[call.begin.message, call.begin.queue] += call.end is None or call.end.type != "fail"
+        repeats = call.end is not None and call.end.number("again") > 0 and not call.ok
+        refused = call.end is not None and call.end.type == "fail"
+        tried[call.begin.message, call.begin.queue] += not (repeats or refused)
     retried = 0
     for (message, queue), by_offset in sorted(places.items()):
         if len(by_offset) <= max(1, tried[message, queue]):

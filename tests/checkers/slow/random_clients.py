@@ -44,10 +44,12 @@ class RandomClients(RandomRows):
         stored = self.stored[queue]
         message = self.rng.choice(stored) if stored and self.likely(0.1) else m(len(self.rows), queue)
         outcome = self.rng.choices(("ok", "info", "fail", ""), (80, 8, 6, 6))[0]
-        if outcome != "fail" or self.errs():
+        is_repetition = outcome == "info" and message in stored
+        if (outcome != "fail" and not is_repetition) or self.errs():
             stored.append(message)
         offset = len(stored) - 1 if outcome == "ok" and not self.errs() else -1
-        told = {"type": outcome, "offset": offset} if outcome else None
+        offset = stored.index(message) if is_repetition and self.likely(0.5) else offset
+        told = {"type": outcome, "offset": offset, "value": {"again": 1} if is_repetition else {}} if outcome else None
         self.call("send", {}, told, queue=queue, message=message, hash=content(message))
         if self.errs() and stored:
             stored.pop(self.rng.randrange(len(stored)))

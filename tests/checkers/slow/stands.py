@@ -28,12 +28,12 @@ def by_rows(rows: Sequence[Row]) -> list[Statement]:
 
 
 def acknowledged(rows: Rows) -> list[Statement]:
-    """The answers say where; what it was, the sender knows."""
+    """The answers say where, also those that a repetition gets; what it was, the sender knows."""
     return rows.memo(_acknowledged)
 
 
 def _acknowledged(rows: Rows) -> list[Statement]:
-    ended = [(call.begin, call.end) for call in calls(rows, "send") if call.ok]
+    ended = [(call.begin, call.end) for call in calls(rows, "send") if call.end and call.end.type != "fail"]
     return _all_known(Statement(end, end.queue, end.offset, begin.hash) for begin, end in ended if end is not None)
 
 
