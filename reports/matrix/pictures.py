@@ -12,7 +12,7 @@ from markupsafe import Markup
 from chaos.errors import MachineError
 from chaos.verdict import Validity
 from reports import svg
-from reports.matrix.table import Line, Table, Times
+from reports.matrix.table import Line, Share, Table, Times
 from reports.svg import ABSENT, BAD, HELD, LINE, OPEN, PAPER, SERIES, SOFT, Scale
 
 #: Pixels: a cell, the room for names on the left and for those above, between two systems, and a row of times.
@@ -69,13 +69,18 @@ def _cells(line: Line, laws: Sequence[str], left: int, y: int) -> Iterator[Marku
             svg.text(left + 5, y + 12, "n/a", fill=SOFT, font_size=9),
         )  # fmt: skip
         return
+    alike: dict[Share | None, list[int]] = {}  # one element each, since a matrix has thousands of cells
     for number, law in enumerate(laws):
-        share, x = line.laws.get(law), left + CELL * number
+        alike.setdefault(line.laws.get(law), []).append(number)
+    for share, numbers in alike.items():
         outcome = f"{share.verdict}, {share.invalid} of {share.judged} runs INVALID" if share else "not run"
+        which = "" if len(numbers) == len(laws) else f", {', '.join(laws[number] for number in numbers)}"
+        places = [left + CELL * number for number in numbers]
+        outline = "".join(f"M{x} {y + 1}h{CELL - 2}v{CELL - 2}h{2 - CELL}z" for x in places)
         fill = COLOURS[share.verdict] if share else PAPER
-        cell = svg.rect(x, y + 1, CELL - 2, CELL - 2, fill, stroke=LINE, stroke_width="0.5")
-        count = [_count(share.invalid, x, y)] if share and share.invalid else []
-        yield svg.element("g", svg.hint(f"{place.row} on {place.column}, {law}: {outcome}"), cell, *count)
+        counts = [_count(share.invalid, x, y) for x in places] if share and share.invalid else []
+        cells = svg.path(outline, LINE, fill=fill, stroke_width="0.5")
+        yield svg.element("g", svg.hint(f"{place.row} on {place.column}{which}: {outcome}"), cells, *counts)
 
 
 def _count(invalid: int, x: int, y: int) -> Markup:
