@@ -33,7 +33,7 @@ TROUBLES = {
     "silent": (
         "node queue-0 runs, but was not ready within 3 s",
         "waited for a line of its log that matches '^tinyq serves'; it listens at ",
-        "its command: sh -c 'echo warming up; exec sleep 60'\n  warming up",
+        "the last line of its log: warming up, which the run keeps as logs/queue-0.log\nwhat was recorded is in runs/",
     ),
     "ends": ("node queue-0 ended at its start", "(exit code 3); the last line of its log: no licence"),
     "missing": ("node queue-0 ", "127", "no-such-command"),

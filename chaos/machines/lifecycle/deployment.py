@@ -228,7 +228,8 @@ class MachineDeployment(HarmsDisks, LosesWrites, PressesMachines):
             await asyncio.sleep(BEGIN_POLL_S)
         log, hint = await self._off(self._machine(name).log, name), self._seats[name].hint
         why = f" ({hint})" if hint else ""
-        raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}:\n{log.strip()}")
+        kept = f"{last_words(log)}, which the run keeps as logs/{name}.log"
+        raise DeploymentError(f"node {name} runs, but did not answer within {BEGIN_S:g} s{why}; {kept}")
 
     async def _program_begun(self, name: str, program: Program) -> bool:
         """Wait until it is ready, paused or dead; whether it lives then. Only its first life must be ready in time."""

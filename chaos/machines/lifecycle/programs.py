@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from chaos.effects.links import HARNESS, Reach
 from chaos.errors import BadInput, DeploymentError, HostLost
+from chaos.machines.lifecycle.crashes import last_words
 from chaos.machines.machine import Links, Machine, Off, Seat
 from chaos.node import NodeSpec
 from chaos.program import Answers, LogSays, PortAccepts, Program, Ready, Surroundings, problems, render
@@ -122,8 +122,8 @@ class Programs:
         hint = f" ({seat.hint})" if seat.hint else ""
         return DeploymentError(
             f"node {node} runs, but was not ready within {program.begin_s:g} s{hint}: waited for"
-            f" {_awaited(program.ready, program, seat)}; it listens at {', '.join(listens) or 'no port'}; its command:"
-            f" {shlex.join(program.argv)}\n{log.strip() or 'its log is empty'}"
+            f" {_awaited(program.ready, program, seat)}; it listens at {', '.join(listens) or 'no port'};"
+            f" {last_words(log)}, which the run keeps as logs/{node}.log"
         )
 
     # What is kept
