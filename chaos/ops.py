@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -78,6 +78,12 @@ class Unknown(Exception):
         super().__init__(reason)
         self.reason = reason
         self.answer = answer or Answer()
+
+
+def as_repetition(end: Failed | Unknown) -> Failed | Unknown:
+    """Return the end of an attempt that stores nothing besides what an attempt before it may have stored: its row has
+    ``again``, by which laws know it."""
+    return type(end)(end.reason, replace(end.answer, value={**end.answer.value, "again": 1}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

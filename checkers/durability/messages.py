@@ -126,7 +126,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
 
 def _appended_twice(rows: Rows, found: Findings) -> None:
     """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded. An
-    attempt that an idempotent producer repeats stores nothing besides the one before it."""
+    attempt that the system knows for a repetition stores nothing besides the one before it."""
     sends = rows.memo(facts.sends)
     message, offset, queue, index = (rows.column(name) for name in ("message", "offset", "queue", "index"))
     parts = [
@@ -143,8 +143,8 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
     copies = np.diff(np.append(begin, len(at)))
     number, count = rows.memo(facts.messages)
     may = np.flatnonzero(any_in(number[at], count)[number[sends.invoke]] & ~sends.failed)
-    unclear = may[~sends.ok[may] & (sends.done[may] >= 0)]
-    again = unclear[rows.numbers("again", sends.done[unclear]) > 0]
+    ended = may[sends.done[may] >= 0]
+    again = ended[rows.numbers("again", sends.done[ended]) > 0]
     tried = sends.invoke[np.setdiff1d(may, again)]
     ids, every = message[at[begin]], np.concatenate([at[begin], tried])
     place, many = slots(queue[every] + 1, number[every])

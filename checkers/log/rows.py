@@ -64,7 +64,7 @@ class Sent:
         open_ = ended & ~calls.ok
         stored[open_] = rows.numbers("stored", calls.done[open_])
         again = np.zeros(len(calls.invoke), dtype=np.bool_)
-        again[open_] = rows.numbers("again", calls.done[open_]) > 0
+        again[ended] = rows.numbers("again", calls.done[ended]) > 0
         made = cls(
             invoke=calls.invoke,
             done=calls.done,

@@ -8,10 +8,10 @@ again; if another one is, it begins the next epoch, as Kafka's own clients do (K
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from chaos.ops import Answer, Failed, QueueRef, Unknown
+from chaos.ops import Answer, Failed, QueueRef, Unknown, as_repetition
 from drivers.kafka import wire
 from drivers.kafka.client import NOT_APPENDED, QueueClient
 from drivers.kafka.connection import ERROR
@@ -61,12 +61,12 @@ class IdempotentClient(QueueClient):
             elif code == HAS_IT:
                 count.next, count.doubtful = count.next + 1, None
             if is_retry:
-                raise _again(error) from error
+                raise as_repetition(error) from error
             raise
         count.next, count.doubtful = count.next + 1, None
         if is_retry:
             stored = Answer(node=answer.node, epoch=answer.epoch, offset=answer.offset)
-            raise _again(Unknown("it is stored once, by this attempt or an earlier one", stored))
+            raise as_repetition(Unknown("it is stored once, by this attempt or an earlier one", stored))
         return answer
 
     async def _count(self, queue: QueueRef) -> _Count:
@@ -79,8 +79,3 @@ class IdempotentClient(QueueClient):
             )
             self._producer, self._epoch = found.producer_id, found.producer_epoch
         return self._counts.setdefault(queue, _Count(self._epoch))
-
-
-def _again(error: Failed | Unknown) -> Failed | Unknown:
-    """Return the end of an attempt that stores nothing besides what an attempt before it may have stored."""
-    return type(error)(error.reason, replace(error.answer, value={**error.answer.value, "again": 1}))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chaos.driver import Dials
-from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown
+from chaos.ops import Answer, Delivered, Failed, QueueRef, Unknown, as_repetition
 from chaos.workload import body_hash
 from drivers.nats.api import ACCOUNT, API, LEADER, NO_MESSAGE, Json, Session, error_code, member, number, refusal
 
@@ -54,11 +54,21 @@ class StreamClient:
     def __init__(self, network: Dials, name: str, nodes: Sequence[str], *, deduplicates: bool) -> None:
         self._session = Session(network, name, nodes)
         self._header = MESSAGE_ID if deduplicates else KEY
+        #: Of what was sent with an id that JetStream compares, what it may have without having said so.
+        self._doubtful: set[tuple[QueueRef, str]] = set()
 
     async def send(self, queue: QueueRef, key: str, body: bytes) -> Answer:
-        stream = stream_of(queue)
+        stream, is_repetition = stream_of(queue), (queue, key) in self._doubtful
         headers = f"{self._header}: {key}\r\n"
-        return Answer(offset=await self._session.publish(stream, subject_of(stream), body, headers))
+        try:
+            offset = await self._session.publish(stream, subject_of(stream), body, headers)
+        except (Failed, Unknown) as error:
+            if is_repetition:
+                raise as_repetition(error) from error
+            if isinstance(error, Unknown) and self._header == MESSAGE_ID:
+                self._doubtful.add((queue, key))
+            raise
+        return Answer(offset=offset, value={"again": 1} if is_repetition else {})
 
     async def pull(
         self, queue: QueueRef, offset: int, *, limit: int, max_bytes: int = 0, node: str = "", source: str = ""

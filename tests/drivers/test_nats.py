@@ -165,6 +165,29 @@ def test_with_deduplication_a_message_has_an_id_and_a_duplicate_is_unknown() -> 
     assert f"Nats-Msg-Id: {KEY}\r\n".encode() in network.frames[0]
 
 
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_a_retry_of_what_is_in_doubt_says_that_it_is_one(deduplicate: bool) -> None:
+    """Not so of a message that was acknowledged, or that no server heard of."""
+    said: list[Said] = [
+        {"stream": "OTHER"},
+        {"stream": "STORM-0", "seq": 4},
+        NO_RESPONDERS,
+        {"stream": "STORM-0", "seq": 5},
+    ]
+
+    async def both() -> list[object]:
+        ends: list[object] = []
+        mine = client(Servers(lambda subject, asked: said.pop(0)), deduplicate=deduplicate)
+        for key in (KEY, KEY, "A" * 32, "A" * 32):
+            try:
+                ends.append((await mine.send(QUEUE, key, b"x")).value)
+            except (Failed, Unknown) as error:
+                ends.append(type(error))
+        return ends
+
+    assert run(both()) == [Unknown, {"again": 1} if deduplicate else {}, Failed, {}]
+
+
 def refusing(code: int) -> Servers:
     return Servers(lambda subject, asked: {"error": {"code": 500, "err_code": code, "description": "no"}, "seq": 0})
 

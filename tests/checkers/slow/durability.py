@@ -236,7 +236,7 @@ def _appended_twice(it: _Run, found: Findings) -> None:
             places.setdefault((one.message, one.queue), {}).setdefault(one.offset, one)
     tried: Counter[tuple[int, int]] = Counter()
     for call in it.sends:
-        repeats = call.end is not None and call.end.number("again") > 0 and not call.ok
+        repeats = call.end is not None and call.end.number("again") > 0
         refused = call.end is not None and call.end.type == "fail"
         tried[call.begin.message, call.begin.queue] += not (repeats or refused)
     retried = 0
