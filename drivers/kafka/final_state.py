@@ -135,7 +135,7 @@ async def _log(files: CanReadFiles, node: str, topic: str, partition: int) -> Lo
     for begin, path in begins:
         if begin != end:
             raise ValueError(f"{path} of {node} begins at {begin}, not at {end}")
-        log += wire.batches(await _read(files, node, path))[0]
+        log += (await asyncio.to_thread(wire.batches, await _read(files, node, path)))[0]
         end = _end(log, begin)
     return Log(first, end, log)
 
@@ -170,7 +170,7 @@ async def _look(files: CanReadFiles, brokers: Sequence[str], queues: Sequence[Qu
         for segment in own:
             path = paths.get(segment.id, "")
             content = await _read(files, holder, path) if path else None
-            held, wrong = _held(segment, content)
+            held, wrong = await asyncio.to_thread(_held, segment, content)
             damage += [Damage(queue, *one) for one in wrong]
             # where segments overlap, the same batch in both is no second copy of its records
             batches |= {(one.base_offset, one.partition_leader_epoch, one.crc): one for one in held}
@@ -183,12 +183,15 @@ def _id_in(path: str) -> str:
 
 
 def _held(segment: Segment, content: bytes | None) -> tuple[Sequence[Any], Sequence[tuple[str, str, str]]]:
-    """Return the batches of a segment, and what is wrong with it: about what, of which kind, in words."""
+    """Return the batches of a segment, and what is wrong with it: about what, of which kind, in words. Raises
+    ``ValueError`` for one that is compressed, of which nothing is known."""
     name = f"the segment {segment.id}, offsets {segment.start} to {segment.end},"
     if content is None:
         return (), [(CONTENT, "dangling", f"{name} is not there")]
     try:
         batches, size = wire.batches(content)
+    except wire.Compressed:
+        raise
     except ValueError as error:
         return (), [(CONTENT, "unreadable", f"{name} can't be read: {error}")]
     wrong = [(CONTENT, "cut", f"{name} can be read only up to byte {size}")] if size < len(content) else []

@@ -58,6 +58,10 @@ class BadAnswer(ValueError):
     """Bytes of an answer that make no sense."""
 
 
+class Compressed(BadAnswer):
+    """Records that make sense, but not to this driver."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One record that clients may see."""
@@ -319,7 +323,7 @@ def batches(data: bytes) -> tuple[list[Any], int]:
         if size <= _BATCH_HEAD or at + size > len(data):
             break
         if size > _ATTRIBUTES_AT and data[at + _ATTRIBUTES_AT] & _COMPRESSED:
-            raise BadAnswer("compressed records, which this driver does not read")
+            raise Compressed("compressed records, which this driver does not read")
         try:
             one, _ = read_batch(data[at : at + size], 0)
         except Exception as error:  # as above

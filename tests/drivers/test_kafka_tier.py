@@ -291,6 +291,17 @@ def test_notes_that_can_not_be_read_leave_all_unknown(disks: Disks, bad: bytes) 
     history.expect(L.UPLOAD_BOUND, validity=Validity.UNKNOWN)
 
 
+def test_a_compressed_segment_leaves_all_unknown(disks: Disks) -> None:
+    path = disks.segment(0, 19)
+    end = len(first_batches(path, 1))
+    content = bytearray(path.read_bytes())
+    content[22] |= 1
+    path.write_bytes(resealed(content[:end]) + content[end:])
+    (unread,) = rows(history := collected(disks), "tier_unread")
+    assert "compressed records" in unread["value"] and not rows(history, "tier_damage")
+    history.expect(L.TIER_CONTINUITY, validity=Validity.UNKNOWN)
+
+
 def test_without_any_note_nothing_is_known(disks: Disks) -> None:
     disks.note([])
     history = collected(disks, {0: 0, 1: 0})
