@@ -37,10 +37,10 @@ def require(library: str) -> None:
 def lacks(library: str, version: str) -> Mapping[str, str]:
     """Return what clients of ``library`` can't be with brokers of this version, and why."""
     first = ".".join(map(str, share_groups.FIRST))
-    if library != JAVA:
-        return {**_DELAY, "pop": f"{library} has no consumers of share groups; Kafka's own has: `client: java`"}
     if not share_groups.has_share_groups(version):
         return {**_DELAY, "pop": f"Kafka {version} has no share groups; they are in {first} and later"}
+    if library != JAVA:
+        return {**_DELAY, "pop": f"{library} has no consumers of share groups; Kafka's own has: `client: java`"}
     return _DELAY
 
 
