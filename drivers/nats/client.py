@@ -49,10 +49,14 @@ class Reign:
 
 class StreamClient:
     """Implements :class:`chaos.driver.Client`. With ``deduplicates``, JetStream drops a message of which it has another
-    copy; the outcome of such a retry counts as unknown, with the offset of the earlier attempt."""
+    copy; the outcome of such a retry counts as unknown, with the offset of the earlier attempt. ``terms``: whether the
+    servers' version says Raft terms."""
 
-    def __init__(self, network: Dials, name: str, nodes: Sequence[str], *, deduplicates: bool) -> None:
+    def __init__(
+        self, network: Dials, name: str, nodes: Sequence[str], *, deduplicates: bool, terms: bool = True
+    ) -> None:
         self._session = Session(network, name, nodes)
+        self._terms = terms
         self._header = MESSAGE_ID if deduplicates else KEY
         #: Of what was sent with an id that JetStream compares, what it may have without having said so.
         self._doubtful: set[tuple[QueueRef, str]] = set()
@@ -127,7 +131,7 @@ class StreamClient:
     async def _term(self, reign: Reign) -> int:
         """Return the Raft term of a leader that still leads as it did; -1 where its version doesn't say, or where there
         is but one replica. Raises :class:`Failed` where it leads no more."""
-        if not reign.raft_group:
+        if not reign.raft_group or not self._terms:
             return -1
         found = await self._session.about(reign.node, "RAFTZ", account=ACCOUNT, group=reign.raft_group)
         if not found:

@@ -150,9 +150,14 @@ class Nats:
     def evidence(self) -> frozenset[Evidence]:
         """Return roles, in versions that report terms, and of one stream what the disks hold: a stream has a log of its
         own, and rows of final logs know one for each node."""
-        has_terms = self.options.replicas > 1 and not self.options.version.startswith("2.10.")
-        has_log = self.options.replicas > 1 and self.options.streams == 1
-        return frozenset({*([Evidence.POLLS] if has_terms else []), *([Evidence.FINAL_LOGS] if has_log else [])})
+        is_replicated = self.options.replicas > 1
+        has_log = is_replicated and self.options.streams == 1
+        has_polls = is_replicated and self._has_terms
+        return frozenset({*([Evidence.POLLS] if has_polls else []), *([Evidence.FINAL_LOGS] if has_log else [])})
+
+    @property
+    def _has_terms(self) -> bool:
+        return not self.options.version.startswith("2.10.")
 
     def evidence_from_files(self) -> frozenset[Evidence]:
         return self.evidence() & {Evidence.FINAL_LOGS}
@@ -181,7 +186,8 @@ class Nats:
     # Clients
 
     def client(self, network: Network, name: str) -> Client:
-        return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=self.options.deduplicate)
+        deduplicates, terms = self.options.deduplicate, self._has_terms
+        return StreamClient(cast(Dials, network), name, self.nodes, deduplicates=deduplicates, terms=terms)
 
     def log_reader(self, network: Network, name: str) -> PositionedReader:
         return PositionedReader(self.client(network, name))
@@ -201,7 +207,7 @@ class Nats:
     async def view(self, network: Network, record: Record | None = None) -> ClusterView:
         dials, everyone = cast(Dials, network), self.nodes if self.options.replicas == self.options.servers else ()
         polled = self.streams[:-1] if Evidence.POLLS in self.evidence() else ()
-        found = await status.take(dials, self.nodes, record, polled)
+        found = await status.take(dials, self.nodes, record, polled, terms=self._has_terms)
         for stream in self.streams:
             before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
@@ -213,7 +219,9 @@ class Nats:
     async def set_up(self, network: Network) -> bool:
         """Create the streams, by any server that answers; one that is there stays as it is."""
         dials = cast(Dials, network)
-        session = Session(dials, HARNESS, tuple(await status.take(dials, self.nodes)) or self.nodes)
+        session = Session(
+            dials, HARNESS, tuple(await status.take(dials, self.nodes, terms=self._has_terms)) or self.nodes
+        )
         try:
             made = [await self._create(session, stream) for stream in self.streams]
         finally:
@@ -242,7 +250,7 @@ class Nats:
         have one by its leader's word, holds nothing of it."""
         stream = self.streams[0]
         if Evidence.FINAL_LOGS in self.evidence() and isinstance(network, CanReadFiles):
-            found = await status.take(cast(Dials, network), self.nodes)
+            found = await status.take(cast(Dials, network), self.nodes, terms=self._has_terms)
             holders = status.group_of(stream, found, Group(name=stream, replicas=())).replicas
             for node, one in found.items():
                 if stream in one.streams:

@@ -36,22 +36,28 @@ class Status:
 
 
 async def take(
-    network: Dials, nodes: Sequence[str], record: Record | None = None, polled: Sequence[str] = ()
+    network: Dials,
+    nodes: Sequence[str],
+    record: Record | None = None,
+    polled: Sequence[str] = (),
+    *,
+    terms: bool = True,
 ) -> Mapping[str, Status]:
     """Ask all servers at once, each over a connection of its own; those that don't answer are left out. With
-    ``record``, write what each says of its role in the streams ``polled``."""
-    found = await gather(*(_status(network, node, nodes, record, polled) for node in nodes))
+    ``record``, write what each says of its role in the streams ``polled``. ``terms``: whether their version says Raft
+    terms; one that doesn't leaves the question without an answer."""
+    found = await gather(*(_status(network, node, nodes, record, polled, terms) for node in nodes))
     return {node: status for node, status in zip(nodes, found, strict=True) if status is not None}
 
 
 async def _status(
-    network: Dials, node: str, nodes: Sequence[str], record: Record | None, polled: Sequence[str]
+    network: Dials, node: str, nodes: Sequence[str], record: Record | None, polled: Sequence[str], terms: bool
 ) -> Status | None:
     session = Session(network, HARNESS, (node,))
     asked = {stream: record("poll", f="state", type="invoke", node=node) for stream in polled} if record else {}
     try:
         health = await session.about(node, "HEALTHZ", **{"js-meta-only": True})
-        groups = await session.about(node, "RAFTZ", account=ACCOUNT)
+        groups = await session.about(node, "RAFTZ", account=ACCOUNT) if terms else {}
         stored = await session.about(node, "JSZ", account=ACCOUNT, accounts=True, streams=True, raft=True)
         streams = _replicas(node, nodes, stored, member(groups, ACCOUNT))
     except (Failed, LookupError, TypeError, AttributeError):

@@ -364,6 +364,15 @@ def seen(network: Servers) -> tuple[ClusterView, list[dict[str, Any]]]:
 EQUAL = dict.fromkeys(("nats-0", "nats-1", "nats-2"), 3)
 
 
+def test_a_version_that_says_no_terms_is_not_asked_for_them() -> None:
+    """2.10 leaves such a question without an answer."""
+    network = saying("nats-1", terms=EQUAL)
+    nats = driver(version="2.10.20")
+    view = run(nats.view(network))  # type: ignore[arg-type]
+    assert view.settled and (view.groups[0].leader, view.groups[0].epoch) == ("nats-1", -1)
+    assert not [subject for subject, _ in network.asked if subject.endswith("RAFTZ")]
+
+
 def test_the_view_shows_who_leads_and_who_is_in_sync() -> None:
     view, rows = seen(saying("nats-1", terms=EQUAL))
     (group,) = view.groups
