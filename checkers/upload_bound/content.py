@@ -64,8 +64,8 @@ class Content:
                 offset=offset,
                 message=int(rows.column("message")[one]),
             )
-        if several and keeps:
-            _beyond_all_logs(rows, context, found, tiered)
+        if several:
+            _beyond_all_logs(rows, context, found, tiered, keeps=keeps)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -89,9 +89,10 @@ def _mismatches(tiered: facts.Claims, logs: facts.Claims, *, several: bool) -> I
             yield int(tiered.at[first]), int(logs.at[other - count])
 
 
-def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: facts.Claims) -> None:
+def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: facts.Claims, *, keeps: bool) -> None:
     """Check that no tier holds more than any log. After recovery everything is confirmed that any replica holds. What a
-    tier holds beyond that was uploaded before it was confirmed, and cut off."""
+    tier holds beyond that was uploaded before it was confirmed, and cut off; or, where logs may lose what is confirmed
+    (not ``keeps``), nobody knows whether it was."""
     names = facts.brokers(rows, context)
     if not names or not set(names) <= facts.complete_nodes(rows) or not facts.has_recovered(rows):
         found.gap("not every replica was read to its end, so that it is unknown what was confirmed")
@@ -109,6 +110,12 @@ def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: f
     for queue in distinct(tiered.queue).tolist():
         end, witness = ends.get(queue, (0, last))  # a queue that no replica names has no record in any log
         mine = tiered.only((tiered.queue == queue) & (tiered.offset >= end))
+        if len(mine.at) and not keeps:
+            found.gap(
+                f"queue {queue}: the tier goes on at offset {end}, where all logs end; it is unknown whether that was"
+                " uploaded too early, or all logs have lost it, as the profile permits"
+            )
+            continue
         for at, offset in zip(mine.at.tolist(), mine.offset.tolist(), strict=True):
             found.add(
                 UPLOAD_BEYOND_CONFIRM,
