@@ -17,7 +17,7 @@ Violations of one offset belong together. All of it is a function of the rows an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,8 +78,9 @@ class Cause:
     ``faults``: in force when it happened. ``proven``: rows link the first one with the change of masters, or with the
     lost end of a log; otherwise they were only there meanwhile. ``tails`` are the losses that violations are linked
     with; ``acknowledged`` and ``read`` the copies that are gone with them. ``power``: the power cut that took all that
-    it is about. ``violations`` is empty when the verdict lists none of them one by one. ``always``: some of it showed
-    while no fault was in force."""
+    it is about. ``deposed``: the master before ``change`` had acknowledged it, and nobody was given it since.
+    ``violations`` is empty when the verdict lists none of them one by one. ``always``: some of it showed while no fault
+    was in force."""
 
     violations: Sequence[Violation]
     kinds: Sequence[Kind]
@@ -92,6 +93,7 @@ class Cause:
     read: Sequence[Copy] = ()
     example: Copy | None = None
     power: FaultLine | None = None
+    deposed: bool = False
 
 
 #: (group, epoch): the change that began this epoch.
@@ -251,8 +253,13 @@ def group(
     lossy, unlisted = _lossy(facts, joined, kinds)
     by_power = _by_power(loose, facts)
     cut = {violation.place for _, members in by_power for violation in members}
-    others = _join_deposed([violation for violation in loose if violation.place not in cut], joined, facts)
-    causes = [_of_change(change, members, facts, kinds, change in lossy) for change, members in joined.items()]
+    deposed, others = _by_deposition([violation for violation in loose if violation.place not in cut], facts)
+    for change, members in deposed.items():
+        joined.setdefault(change, []).extend(members)
+    causes = [
+        replace(_of_change(change, members, facts, kinds, change in lossy), deposed=change in deposed)
+        for change, members in joined.items()
+    ]
     causes += [_of_power(members, kinds, power) for power, members in by_power]
     causes += [_loose(members, facts, kinds) for members in _by_fault(others, facts)]
     causes += [
@@ -406,16 +413,16 @@ def _of_power(members: Sequence[Violation], kinds: _Kinds, power: FaultLine) -> 
     )
 
 
-def _join_deposed(loose: Sequence[Violation], joined: dict[_Change, list[Violation]], facts: _Facts) -> list[Violation]:
-    """Join those that the end of a master explains with its change of masters, and return the others."""
-    others = []
+def _by_deposition(
+    loose: Sequence[Violation], facts: _Facts
+) -> tuple[Mapping[_Change, Sequence[Violation]], Sequence[Violation]]:
+    """Return those that the end of a master explains, by its change of masters, and the others."""
+    found: dict[_Change, list[Violation]] = {}
+    others: list[Violation] = []
     for violation in loose:
         change = facts.deposition_of(violation)
-        if change is None:
-            others.append(violation)
-        else:
-            joined.setdefault(change, []).append(violation)
-    return others
+        (found.setdefault(change, []) if change is not None else others).append(violation)
+    return found, others
 
 
 def _by_fault(loose: Sequence[Violation], facts: _Facts) -> list[list[Violation]]:

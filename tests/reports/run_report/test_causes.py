@@ -10,6 +10,7 @@ import pytest
 from chaos.history.run_meta import RunMeta
 from chaos.verdict import Anomaly
 from reports.run_report.causes import Cause, group
+from reports.run_report.chain import chain
 from reports.run_report.lost_tails import lost_tails
 from reports.run_report.story import facts, sentence, title
 from tests.reports.run_report.histories import ISOLATED, MadeRun, anomaly, rest, stale_master
@@ -296,6 +297,12 @@ def test_what_a_deposed_master_acknowledged_is_tied_to_its_cut(tmp_path: Path) -
         "Partition of broker-0 and broker-1 at 1.0 s → two masters for 3.0 s (broker-0 in epoch 1, broker-1 in epoch 2)"
         "; violations that belong to it: lost was found"
     )
+    assert [(step.label, step.text) for step in chain(cause, None)] == [
+        ("fault", "Partition of broker-0 and broker-1; broker-0 was the master of epoch 1"),
+        ("reaction", "broker-1 becomes master in epoch 2; two masters for 3.0 s"),
+        ("why", "broker-0 had acknowledged what broker-1 does not have"),
+        ("outcome", "lost was found"),
+    ]
 
 
 @pytest.mark.parametrize(
