@@ -100,7 +100,8 @@ class ReplicaGroup:
     ``replicas``: all members, by node name. ``leader``: the member that takes writes, "" while none is known; it leads
     since ``epoch``, which grows with each new leader (-1: unknown). ``in_sync``: the members that hold all that was
     acknowledged, as the system itself sees it (SyncStateSet, ISR). ``holds_data``: False where the members keep nothing
-    themselves, and take turns to serve what others hold: the leader is called its owner then.
+    themselves, and take turns to serve what others hold: the leader is called its owner then. ``gone``: it was there,
+    and all nodes answer that they know nothing of it.
     """
 
     name: str
@@ -109,6 +110,7 @@ class ReplicaGroup:
     epoch: int = -1
     in_sync: tuple[str, ...] = ()
     holds_data: bool = True
+    gone: bool = False
 
     @property
     def followers(self) -> tuple[str, ...]:
@@ -167,8 +169,12 @@ class ClusterView:
         """Return what each group lacks of being settled, in words, as far as this view shows it."""
         if not self.groups:
             return "no group of replicas is known"
-        lacking = [f"{group.name} has no leader" for group in self.groups if not group.leader]
-        for group in self.groups:
+        lacking = [
+            f"{group.name} {'is not there any more' if group.gone else 'has no leader'}"
+            for group in self.groups
+            if not group.leader
+        ]
+        for group in (one for one in self.groups if not one.gone):
             if out := sorted({*group.replicas} - {*group.in_sync}):
                 lacking.append(f"{', '.join(out)} not in sync in {group.name}")
         return "; ".join(lacking) or "each group has a leader and all replicas in sync, but it is not ready for writes"

@@ -44,7 +44,7 @@ class Observer:
             connections.close()
         controllers = self.nodes.controllers
         return ClusterView(
-            groups=tuple(_group(queue, tuple(replicas), views) for queue, replicas in self.queues.items()),
+            groups=tuple(self._group(queue, tuple(replicas), views) for queue, replicas in self.queues.items()),
             controllers=controllers,
             controller_leader=leader if leader in controllers else "",
             settled=settled,
@@ -87,6 +87,20 @@ class Observer:
             client.close()
         return topology.agreed(views, self.nodes, (OFFSETS, 0)) is not None
 
+    def _group(self, queue: QueueRef, replicas: tuple[str, ...], views: Mapping[str, Known]) -> ReplicaGroup:
+        found = topology.newest(views, (queue.topic, queue.queue_id))
+        if found is None:
+            is_gone = queue in self.proven and set(views) == set(self.nodes.brokers)
+            return ReplicaGroup(name=queue.group, replicas=replicas, gone=is_gone)
+        if set(found.replicas) != set(replicas):
+            replicas = found.replicas  # they were reassigned
+        if found.leader not in replicas:
+            return ReplicaGroup(name=queue.group, replicas=replicas, epoch=found.epoch)
+        in_sync = tuple(one for one in replicas if one in found.in_sync)
+        return ReplicaGroup(
+            name=queue.group, replicas=replicas, leader=found.leader, epoch=found.epoch, in_sync=in_sync
+        )
+
 
 def _note(record: Record, asked: Mapping[tuple[str, QueueRef], int], views: Mapping[str, Known]) -> None:
     """Record what each broker knows of a partition: whether it leads it itself, and since which epoch."""
@@ -97,13 +111,3 @@ def _note(record: Record, asked: Mapping[tuple[str, QueueRef], int], views: Mapp
             role = {"role": "master", "set": sorted(found.in_sync)} if leads else {"role": "slave"}
             value = {"group": queue.group, **role}
             record("poll", f="state", type="ok", node=node, op=op, epoch=found.epoch, value=value)
-
-
-def _group(queue: QueueRef, replicas: tuple[str, ...], views: Mapping[str, Known]) -> ReplicaGroup:
-    found = topology.newest(views, (queue.topic, queue.queue_id))
-    if found is not None and set(found.replicas) != set(replicas):
-        replicas = found.replicas  # they were reassigned
-    if found is None or found.leader not in replicas:
-        return ReplicaGroup(name=queue.group, replicas=replicas, epoch=found.epoch if found else -1)
-    in_sync = tuple(one for one in replicas if one in found.in_sync)
-    return ReplicaGroup(name=queue.group, replicas=replicas, leader=found.leader, epoch=found.epoch, in_sync=in_sync)

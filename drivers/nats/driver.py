@@ -211,8 +211,12 @@ class Nats:
         for stream in self.streams:
             before = self._groups.get(stream) or Group(name=stream, replicas=everyone)
             self._groups[stream] = status.group_of(stream, found, before)
-        is_healthy = len(found) == len(self.nodes) and all(one.healthy for one in found.values())
-        *groups, offsets = (self._groups[stream] for stream in self.streams)
+        known = found.values()
+        is_healthy = len(known) == len(self.nodes) and all(one.healthy for one in known)
+        *groups, offsets = (
+            replace(group, gone=is_healthy and group.epoch >= 0 and not any(group.name in one.streams for one in known))
+            for group in (self._groups[stream] for stream in self.streams)
+        )
         is_whole = all(len(group.in_sync) == self.options.replicas for group in (*groups, offsets))
         return ClusterView(groups=tuple(groups), settled=is_healthy and is_whole)
 

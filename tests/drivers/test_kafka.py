@@ -559,6 +559,16 @@ def test_replicas_are_those_that_brokers_name() -> None:
     assert driver.holders(queue) == ("broker-0", "broker-1", "broker-3")
 
 
+def test_a_partition_that_no_broker_knows_any_more_is_gone() -> None:
+    known = dict(say.metadata(leader=1, topics="storm __consumer_offsets"))
+    network = serving(metadata=known, offset_fetch=say.offsets(5), describe_quorum=say.quorum(1))
+    driver = create(Options(queues=1))
+    assert run(driver.view(network)).settled  # type: ignore[arg-type]
+    known["topics"] = say.metadata(leader=1, topics="__consumer_offsets")["topics"]
+    assert "storm-0 is not there any more" in run(driver.view(network)).lacks()  # type: ignore[arg-type]
+    assert "storm-0 has no leader" in run(create(Options(queues=1)).view(network)).lacks()  # type: ignore[arg-type]
+
+
 # What faults on requests see
 
 

@@ -364,6 +364,25 @@ def seen(network: Servers) -> tuple[ClusterView, list[dict[str, Any]]]:
 EQUAL = dict.fromkeys(("nats-0", "nats-1", "nats-2"), 3)
 
 
+def test_a_stream_that_no_server_has_any_more_is_gone() -> None:
+    nats, network, there = driver(), saying("nats-1", terms=EQUAL), [True]
+    say = network.say
+
+    def said(subject: str, asked: Any) -> Said:
+        found = say(subject, asked)
+        if subject.endswith("JSZ") and isinstance(found, dict) and not there[0]:
+            found["data"]["account_details"][0]["stream_detail"] = []
+        return found
+
+    network.say = said
+    assert run(nats.view(network)).settled  # type: ignore[arg-type]
+    there[0] = False
+    view = run(nats.view(network))  # type: ignore[arg-type]
+    assert not view.settled and view.lacks() == "STORM-0 is not there any more"
+    view = run(driver().view(network))  # type: ignore[arg-type]
+    assert "STORM-0 has no leader" in view.lacks()  # it never was there
+
+
 def test_a_version_that_says_no_terms_is_not_asked_for_them() -> None:
     """2.10 leaves such a question without an answer."""
     network = saying("nats-1", terms=EQUAL)
