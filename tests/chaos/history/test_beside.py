@@ -173,8 +173,11 @@ def test_what_is_rare_stands_beside_everywhere() -> None:
 def test_what_is_kept_of_each_shard_stands_beside_in_the_others() -> None:
     rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2)]
     assert [*told(rows).values()] == [([0, 1], [2, 4]), ([2, 3], [0, 4]), ([4], [0, 2])]
-    rows = [op("send", "ok", offset=offset) for offset in (0, 0, 1, 1, 2, 2, 3, 3, 4)]
-    assert [*told(rows, 8).values()] == [([0, 1, 2, 3], [4, 8]), ([4, 5, 6, 7], [0, 8]), ([8], [0, 4])]
+    rows = [op("send", "ok", offset=number // 2) for number in range(17)]  # too many for one shard of sixteen
+    firsts = [0, 4, 8, 12, 16]
+    assert [*told(rows, 16).values()] == [
+        ([*range(first, min(first + 4, 17))], [one for one in firsts if one != first]) for first in firsts
+    ]
 
 
 def random_rows(rng: Random, sound: bool) -> list[dict[str, Any]]:
