@@ -76,7 +76,7 @@ faults:
 )
 #: How long a killed run's load may have lasted since a fault was written to the journal: the fault itself comes a
 #: moment later, and a crowded machine makes that moment longer.
-EARLIEST_S, LATEST_S = 0.3, 3.0
+EARLIEST_S, LATEST_S = 1.0, 3.0
 
 
 def in_a_fault(tmp_path: Path, popen: subprocess.Popen[str]) -> Path:
