@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,7 +120,8 @@ class Graph:
         if len(edges[0]):  # without these the orders of clients are none but real time, which never comes back
             before, after = self._orders_of_processes()
             mine = _within(stretch, before, after)
-            orders = before, after, np.full(len(before), Kind.PROCESS, np.int8), np.full(len(before), -1)
+            kinds, labels = np.full(len(before), Kind.PROCESS, np.int8), np.full(len(before), -1)
+            orders: list[npt.NDArray[Any]] = [before, after, kinds, labels]
             edges = [np.append(one, other[mine]) for one, other in zip(edges, orders, strict=True)]
         source, target, kind, label = edges
         return replace(self, source=source, target=target, kind=kind, label=label)
