@@ -62,11 +62,11 @@ def claims_of(rows: Rows, at: Ints) -> Claims:
 
 
 def acknowledged(rows: Rows) -> Claims:
-    """Claims of sends that ended in ok, and of those that were told where an attempt before has stored the message:
+    """Claims of sends that ended in ok, and of those whose answer says where an attempt before has stored the message:
     their own outcome is unknown, but they have an offset. The row is the completion."""
     found = rows.memo(sends)
-    told = found.ok | ((found.done >= 0) & ~found.failed & (rows.column("offset")[found.done] >= 0))
-    done, asked = found.done[told], found.invoke[told]
+    placed = found.ok | ((found.done >= 0) & ~found.failed & (rows.column("offset")[found.done] >= 0))
+    done, asked = found.done[placed], found.invoke[placed]
     return _known(rows, done, rows.column("queue")[done], rows.column("offset")[done], rows.column("hash")[asked])
 
 

@@ -92,7 +92,7 @@ def _mismatches(tiered: facts.Claims, logs: facts.Claims, *, several: bool) -> I
 def _beyond_all_logs(rows: Rows, context: RunContext, found: Findings, tiered: facts.Claims, *, keeps: bool) -> None:
     """Check that no tier holds more than any log. After recovery everything is confirmed that any replica holds. What a
     tier holds beyond that was uploaded before it was confirmed, and cut off; or, where logs may lose what is confirmed
-    (not ``keeps``), nobody knows whether it was."""
+    (not ``keeps``), it is unknown whether it was."""
     names = facts.brokers(rows, context)
     if not names or not set(names) <= facts.complete_nodes(rows) or not facts.has_recovered(rows):
         found.gap("not every replica was read to its end, so that it is unknown what was confirmed")

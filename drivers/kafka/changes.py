@@ -65,12 +65,12 @@ async def move_away(
 ) -> Mapping[str, object]:
     """Name another broker that runs in the place of ``node`` among the replicas of each of these partitions that it
     holds, as operators do. Kafka copies to it then, and has the old one forget its copy. Raises :class:`Failed` for one
-    that leads, or holds nothing, or has nobody to take its place, and what Kafka answers."""
+    that leads, or holds nothing, or that no other broker can replace, and what Kafka answers."""
     views = await topology.ask_all(connections, nodes, list({queue.topic for queue in queues}))
     found = {queue: topology.newest(views, (queue.topic, queue.queue_id)) for queue in queues}
     held = {queue: one for queue, one in found.items() if one is not None and node in one.replicas}
     if not held or any(one.leader in ("", node) for one in held.values()):
-        raise Failed(f"{node} holds nothing, or leads, or nobody leads what it holds")
+        raise Failed(f"{node} holds nothing, or leads, or no broker leads what it holds")
     moved = {}
     for queue, one in held.items():
         spares = [broker for broker in views if broker != node and broker not in one.replicas]

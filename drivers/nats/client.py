@@ -37,9 +37,10 @@ def subject_of(stream: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """A leader's own answer: ``since`` when it leads (None where its version doesn't say), and the first and the last
-    message that it holds, counted from 1."""
+    """A leader's own answer about a stream: ``since`` when it leads (None where its version doesn't say), and the first
+    and the last message that it holds, counted from 1."""
 
+    stream: str
     node: str
     raft_group: str
     since: object
@@ -124,13 +125,18 @@ class StreamClient:
         if reason := refusal(found) or ("" if cluster.get("leader") else "no leader is known"):
             raise Failed(reason)
         first, last = number(state, "first_seq"), number(state, "last_seq")
-        return Reign(
-            str(cluster["leader"]), str(cluster.get("raft_group", "")), cluster.get("leader_since"), first, last
+        leader, raft_group, since = (
+            str(cluster["leader"]),
+            str(cluster.get("raft_group", "")),
+            cluster.get("leader_since"),
         )
+        return Reign(stream, leader, raft_group, since, first, last)
 
     async def _term(self, reign: Reign) -> int:
         """Return the Raft term of a leader that still leads as it did; -1 where its version doesn't say, or where there
         is but one replica. Raises :class:`Failed` where it leads no more."""
+        if not self._terms and (await self._reign(reign.stream)).node != reign.node:
+            raise Failed(f"{reign.node} has answered, and leads no more")
         if not reign.raft_group or not self._terms:
             return -1
         found = await self._session.about(reign.node, "RAFTZ", account=ACCOUNT, group=reign.raft_group)

@@ -7,8 +7,8 @@ A violation and a cause are linked by rows, or else the cause is only something 
 * its rows name both epochs of a change of masters, or the election itself: it stands with this change;
 * its message was acknowledged before a power cut that is seen to have taken unsynced bytes from the node that
   acknowledged it, and nobody was given the message since: it stands with the power cut;
-* nodes traced nothing, its message was acknowledged by a master that a fault is proven to have deposed, and nobody was
-  given the message since: it stands with the change of masters;
+* nodes traced nothing, its message was acknowledged by a master that a fault is proven to have deposed, and no reader
+  was given the message since: it stands with the change of masters;
 * else it stands with the faults that were in force, and with nothing where its kind also happened without any.
 
 Violations of one offset belong together. All of it is a function of the rows and of what the laws found.
@@ -78,7 +78,7 @@ class Cause:
     ``faults``: in force when it happened. ``proven``: rows link the first one with the change of masters, or with the
     lost end of a log; otherwise they were only there meanwhile. ``tails`` are the losses that violations are linked
     with; ``acknowledged`` and ``read`` the copies that are gone with them. ``power``: the power cut that took all that
-    it is about. ``deposed``: the master before ``change`` had acknowledged it, and nobody was given it since.
+    it is about. ``deposed``: the master before ``change`` had acknowledged it, and no reader was given it since.
     ``violations`` is empty when the verdict lists none of them one by one. ``always``: some of it showed while no fault
     was in force."""
 
@@ -162,7 +162,7 @@ class _Facts:
 
     def deposition_of(self, violation: Violation) -> _Change | None:
         """Return the change by which the master that acknowledged its message lost its role through a proven fault, if
-        nobody was given the message since. Nodes that trace their logs show what became of it: then that counts."""
+        no reader was given the message since. Nodes that trace their logs show what became of it: then that counts."""
         if self.history.has_traces:
             return None
         rows = self.rows_of(violation.anomaly)

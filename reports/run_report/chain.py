@@ -65,17 +65,21 @@ def chain(cause: Cause, explanation: Explanation | None) -> list[Step]:
     faults = list(_faults(cause))
     why = why_of(explanation)
     known = [*_reaction(cause.change), *_outcome(cause, explanation, why)]
-    unknown = [] if why or cause.power else [Step(kind=StepKind.WHY, at_s=None, text=_lacking(cause) or NOT_KNOWN)]
+    unknown = (
+        [] if why or cause.power else [Step(kind=StepKind.WHY, at_s=None, text=_acknowledged_alone(cause) or NOT_KNOWN)]
+    )
     known += [why] if why else []
     known.sort(key=lambda step: (step.at_s is None, step.at_s, step.kind is StepKind.OUTCOME))
     at = next((place for place, step in enumerate(known) if step.kind is StepKind.OUTCOME), len(known))
     return [*faults, *known[:at], *unknown, *known[at:]]
 
 
-def _lacking(cause: Cause) -> str:
-    """Say what a master had acknowledged that the next one lacks, where rows show no more of it; "" otherwise."""
-    before, after = (cause.change.before, cause.change.after) if cause.change and cause.deposed else (None, None)
-    return f"{before.node} had acknowledged what {after.node} does not have" if before and after else ""
+def _acknowledged_alone(cause: Cause) -> str:
+    """Say what rows show of a message that a deposed master had acknowledged; "" where that is not the cause."""
+    before = cause.change.before if cause.change and cause.deposed else None
+    if before is None:
+        return ""
+    return f"{before.node} had acknowledged it, and no reader was given it once {before.node} was no longer master"
 
 
 def why_of(explanation: Explanation | None) -> Step | None:

@@ -14,7 +14,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "new": "Write a package for a driver of your own system",
         "list": "Show what an experiment can name: faults, loads, systems, bugs",
         "doctor": "Say what this machine can do, and how to fix the rest",
-        "install": "Build a system by others to test, such as Kafka",
+        "install": "Build a system that others wrote, to test it",
     },
     "Test": {
         "run": "Run an experiment and judge it; with --seeds many times",

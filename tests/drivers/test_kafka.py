@@ -541,7 +541,7 @@ def test_another_broker_takes_the_place_of_one_that_is_taken_out() -> None:
         "moved": {"storm-0": {"from": ["broker-0", "broker-1", "broker-2"], "to": ["broker-0", "broker-1", "broker-3"]}}
     }
     for node, known in (("broker-1", {}), ("broker-3", {}), ("broker-2", {"leader": -1})):
-        with pytest.raises(Failed, match="holds nothing, or leads, or nobody leads"):
+        with pytest.raises(Failed, match="holds nothing, or leads, or no broker leads"):
             reassigning(node, **known)
     with pytest.raises(Failed, match="no other broker runs that could hold storm-0 in the place of broker-2"):
         reassigning("broker-2", down=["broker-3"])

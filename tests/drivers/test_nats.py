@@ -279,6 +279,23 @@ def test_an_answer_of_a_leader_that_leads_no_more_counts_for_nothing(about: dict
         run(client(holding([1], about=about)).pull(QUEUE, 0, limit=1))
 
 
+@pytest.mark.parametrize("later", ["nats-1", "nats-2"])
+def test_a_version_without_terms_is_asked_again_who_leads(later: str) -> None:
+    leaders = ["nats-1", later]
+
+    def say(subject: str, asked: Any) -> Said:
+        if ".STREAM.INFO." in subject:
+            return leading(leader=leaders.pop(0))
+        return holding([1]).say(subject, asked)
+
+    reader = client(Servers(say), version="2.10.20")
+    if later == "nats-1":
+        assert run(reader.pull(QUEUE, 0, limit=1)).epoch == -1
+    else:
+        with pytest.raises(Failed, match="nats-1 has answered, and leads no more"):
+            run(reader.pull(QUEUE, 0, limit=1))
+
+
 def test_a_version_that_reports_no_terms_has_none() -> None:
     assert run(client(holding([1], about=NO_RESPONDERS)).pull(QUEUE, 0, limit=1)).epoch == -1
 
@@ -561,7 +578,7 @@ def test_disks_of_servers_that_answer_are_read_to_the_end_that_these_name(monkey
 
 @pytest.mark.parametrize("leader", ["nats-1", "nats-3"])
 def test_a_server_that_is_no_replica_by_its_leaders_word_holds_nothing(leader: str) -> None:
-    """nats-2 has no copy. Where nobody leads, nobody says that it is not to have one."""
+    """nats-2 has no copy. Without a leader no server says that it is not to have one."""
     others = saying(leader, terms=dict.fromkeys(("nats-0", "nats-1", "nats-3"), 3) | {"nats-2": 3})
 
     def say(subject: str, asked: Any) -> Said:

@@ -39,11 +39,11 @@ def run(tmp_path: Path) -> Run:
             [*line, "--engine", "local", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert done.stdout, done.stderr
-        told = json.loads(done.stdout)
-        laws = json.loads((tmp_path / told["run"] / "verdict.json").read_text("utf-8"))["laws"]
+        printed = json.loads(done.stdout)
+        laws = json.loads((tmp_path / printed["run"] / "verdict.json").read_text("utf-8"))["laws"]
         [durability] = [law for law in laws if law["law"] == "durability"]
         found = {one["name"]: one["count"] for one in durability["anomalies"] if not one.get("lawful")}
-        return told["verdict"], found, durability["counts"]
+        return printed["verdict"], found, durability["counts"]
 
     return started
 

@@ -30,10 +30,11 @@ def test_a_message_that_an_idempotent_producer_sent_again() -> None:
     def again(*places: tuple[int, int], type: str = "info") -> Logs:
         history = Logs().put((9, 9)).tried(0)
         op = history.invoke("send", process="again.0", queue=X, message=m(0, X), hash=content(m(0, X)))
-        history.complete(op, type, value={"again": 1})
+        history.complete(op, type, value={"again": 1}, offset=places[0][0] if type == "ok" else -1)
         return history.read_all(*places, (9, 9))
 
-    check(bad=[(again((0, 0), (1, 0)), ["duplicate"])], good=[again((0, 0)), again((0, 0), type="fail")])
+    for type in ("info", "fail", "ok"):
+        check(bad=[(again((0, 0), (1, 0), type=type), ["duplicate"])], good=[again((0, 0), type=type)])
 
 
 def test_a_message_that_readers_went_past() -> None:

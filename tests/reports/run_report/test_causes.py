@@ -300,7 +300,7 @@ def test_what_a_deposed_master_acknowledged_is_tied_to_its_cut(tmp_path: Path) -
     assert [(step.label, step.text) for step in chain(cause, None)] == [
         ("fault", "Partition of broker-0 and broker-1; broker-0 was the master of epoch 1"),
         ("reaction", "broker-1 becomes master in epoch 2; two masters for 3.0 s"),
-        ("why", "broker-0 had acknowledged what broker-1 does not have"),
+        ("why", "broker-0 had acknowledged it, and no reader was given it once broker-0 was no longer master"),
         ("outcome", "lost was found"),
     ]
 

@@ -1,6 +1,6 @@
 """One server that knows a message again, and answers a repetition with the offset at which it has stored the first.
 
-Of each third message it loses the answer: only the repetition is ever told that the message is stored."""
+Of each third message it loses the answer: only to the repetition it answers that the message is stored."""
 
 from __future__ import annotations
 
