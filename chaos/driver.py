@@ -41,6 +41,14 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class TakesRequests(Connection, Protocol):
+    """A connection over which the node asks its client by itself; those of all deployments can be."""
+
+    def on_request(self, take: Callable[[Any], None]) -> None:
+        """Have each request of the node's own given to ``take``, which must not wait; otherwise they are dropped."""
+
+
 #: Makes the bytes of a request, in pieces.
 MakeFrame = Callable[[M], Sequence[bytes]]
 

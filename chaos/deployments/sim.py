@@ -383,8 +383,11 @@ class SimClient:
         return known
 
     def arrive(self, source: str, message: Message) -> None:
+        connection = self.connection(source)
         if message.is_response:
-            self.connection(source).answered(message)
+            connection.answered(message)
+        elif connection.take is not None:
+            connection.take(message)
 
     def next_number(self) -> int:
         self.number += 1
@@ -399,9 +402,10 @@ class SimClient:
 
 
 class SimConnection:
-    """Implements :class:`chaos.driver.TakesFrames`."""
+    """Implements :class:`chaos.driver.TakesFrames` and :class:`chaos.driver.TakesRequests`."""
 
     def __init__(self, client: SimClient, node: str) -> None:
+        self.take: Callable[[Any], None] | None = None
         self._client = client
         self._node = node
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -431,6 +435,9 @@ class SimConnection:
             return await answer
         finally:
             self._waiting.pop(number, None)
+
+    def on_request(self, take: Callable[[Any], None]) -> None:
+        self.take = take
 
     def oneway(self, message: Message) -> None:
         client = self._client

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
-from typing import cast
+from typing import Any, cast
 
 from chaos.driver import Disconnected
 from chaos.machines.machine import Streams
@@ -16,8 +17,8 @@ NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its progra
 
 
 class ProcessConnection(asyncio.Protocol):
-    """Implements :class:`chaos.driver.Connection`. Numbers of requests never repeat, so a late answer meets nobody. One
-    timer serves all requests: nearly all are answered before it looks for those that are late."""
+    """Implements :class:`chaos.driver.TakesRequests`. Numbers of requests never repeat, so a late answer meets nobody.
+    One timer serves all requests: nearly all are answered before it looks for those that are late."""
 
     def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:
         self._client = client
@@ -29,6 +30,7 @@ class ProcessConnection(asyncio.Protocol):
         self._waiting: dict[int, tuple[asyncio.Future[Message | None], float]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._link: _Link | None = None
+        self._take: Callable[[Any], None] | None = None
 
     async def request(self, message: M, timeout_s: float) -> M:
         loop = asyncio.get_running_loop()
@@ -48,6 +50,9 @@ class ProcessConnection(asyncio.Protocol):
             raise TimeoutError(f"no answer from {self._node} within {timeout_s:g} s")
         return cast(M, found)
 
+    def on_request(self, take: Callable[[Any], None]) -> None:
+        self._take = take
+
     def oneway(self, message: Message) -> None:
         self._number += 1
         self._send(message.numbered(self._number, oneway=True))
@@ -63,6 +68,8 @@ class ProcessConnection(asyncio.Protocol):
 
     def answered(self, message: Message) -> None:
         if not message.is_response:  # a request of the node's own, whose number may be one of ours
+            if self._take is not None:
+                self._take(message)
             return
         answer, _ = self._waiting.pop(message.number, (None, inf))
         if answer is not None and not answer.done():

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from chaos.driver import (
     SELDOM_REPORTED,
     Client,
+    ClientCommand,
     ClusterSpec,
     ClusterView,
+    Dials,
     Evidence,
     Exposure,
     Mutant,
@@ -33,7 +35,7 @@ from drivers._remoting.frames import FRAMING
 from drivers._remoting.objects import ControllerObjects
 from drivers._remoting.requests import ask
 from drivers._remoting.topics import TopicClient
-from drivers.reference import controllers
+from drivers.reference import controllers, java_client
 from drivers.reference.client import QueueClient
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
@@ -243,6 +245,14 @@ class Reference:
 
     def topics(self, network: Network, name: str) -> Topics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])
+
+    def library_lacks(self) -> Mapping[str, str]:
+        """See :class:`chaos.driver.HasClientLibrary`."""
+        return java_client.LACKS
+
+    async def library_command(self, network: Network, name: str, orders: Mapping[str, int]) -> ClientCommand:
+        """See :class:`chaos.driver.HasClientLibrary`."""
+        return await java_client.command(cast(Dials, network), name, self.nameservers, GROUP, self.queues(), orders)
 
     def operator(self, network: Network, name: str) -> Operator:
         return Operator(network, name, GROUP, CLUSTER, self.controllers)

@@ -15,6 +15,8 @@ from reference.wire.command import Command
 
 #: No more slices of one log than this are read; one slice is up to 1 MiB.
 MAX_SLICES = 100_000
+#: How the names of topics begin that no client has made: those of groups, for messages that they send back.
+SYSTEM_PREFIX = "%"
 
 
 async def collect_broker(network: Network, node: str, record: Record) -> bool:
@@ -29,7 +31,8 @@ async def collect_broker(network: Network, node: str, record: Record) -> bool:
         columns = {name: view[name] for name in ("queue", "offset", "position", "epoch", "hash")}
         record("final", f="view", node=node, value={"version": view["version"]}, **columns)
     record("final", f="offsets", node=node, value={"groups": state["offsets"]})
-    record("final", f="topics", node=node, value={"topics": state["topics"]})
+    made = {name: one for name, one in state["topics"].items() if not name.startswith(SYSTEM_PREFIX)}
+    record("final", f="topics", node=node, value={"topics": made})
     position = -1
     for _ in range(MAX_SLICES):
         answer = await fetch(network, node, Command(code=Request.READ_LOG, fields={"position": str(position)}))

@@ -71,7 +71,7 @@ _VIOLATIONS: Mapping[str, Sequence[str]] = {
     "stale-uploader": ("Tier.may_write",),
     "successor-judged": ("Tier.may_write",),
     "tier-missing-object": ("Tier.may_delete",),
-    "too-few-in-sync": ("ProducerRequests._must_be_in_sync",),
+    "too-few-in-sync": ("ProducerRequests.must_be_in_sync",),
     "two-votes": ("RaftPolicy.may_vote", "RaftPolicy.remember_vote"),
     "unelected-leader": ("RaftPolicy.votes_needed",),
     "unreadable": ("ConsumerRequests._read", "ConsumerRequests._tier_answered"),

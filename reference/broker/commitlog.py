@@ -36,12 +36,14 @@ class Damaged(OSError):
 @dataclass(slots=True)
 class Base:
     """The state after all records before ``position``: next offset by queue index, topics as
-    (name, queue count, first index), consumer offsets by group and queue index."""
+    (name, queue count, first index), consumer offsets by group and queue index, locks of queues
+    (:meth:`reference.broker.locks.QueueLocks.listed`)."""
 
     position: int = 0
     queues: dict[int, int] = field(default_factory=dict)
     topics: list[tuple[str, int, int]] = field(default_factory=list)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
+    locks: list[tuple[str, int, str, int]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -49,6 +51,7 @@ class Base:
             "queues": sorted(self.queues.items()),
             "topics": self.topics,
             "offsets": {group: sorted(table.items()) for group, table in sorted(self.offsets.items())},
+            **({"locks": self.locks} if self.locks else {}),
         }
 
     @staticmethod
@@ -58,11 +61,13 @@ class Base:
         listed(value, "topics", str, int, int)
         for table in item(value, "offsets", dict).values():
             listed({"offsets": table}, "offsets", int, int)
+        locks = listed({"locks": [], **value}, "locks", str, int, str, int)
         return Base(
             position=item(value, "position", int),
             queues=dict(value["queues"]),
             topics=[(name, count, first) for name, count, first in value["topics"]],
             offsets={group: dict(table) for group, table in value["offsets"].items()},
+            locks=[(group, queue, client, until_ms) for group, queue, client, until_ms in locks],
         )
 
 

@@ -17,6 +17,7 @@ Options: ``controllers``, ``nameservers`` (node names), ``objectstore`` (a node 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from chaos import events
@@ -24,10 +25,13 @@ from chaos.node import Env, NodeSpec
 from reference.broker.admin_requests import AdminRequests
 from reference.broker.commitlog import Base, CommitLog
 from reference.broker.consumer_requests import ConsumerRequests
+from reference.broker.deferral import TIMER as DEFERRED_TIMER
+from reference.broker.deferral import Deferral
 from reference.broker.files import Completions, Then
+from reference.broker.lock_requests import LockRequests
 from reference.broker.membership import Assignment, Membership
 from reference.broker.parts import Refused
-from reference.broker.producer_requests import ProducerRequests
+from reference.broker.producer_requests import RETRY_PREFIX, ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.records import Record, body_hash, message_number
 from reference.broker.replication import Replication
@@ -66,6 +70,8 @@ class Broker:
         membership: type[Membership] = Membership,
         producer_requests: type[ProducerRequests] = ProducerRequests,
         consumer_requests: type[ConsumerRequests] = ConsumerRequests,
+        deferral: type[Deferral] = Deferral,
+        lock_requests: type[LockRequests] = LockRequests,
         tier: Callable[[Mapping[str, Any]], TierInterface] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
@@ -91,6 +97,8 @@ class Broker:
         self.replication = replication(self, options)
         self._producer_requests = producer_requests(self, options)
         self._consumer_requests = consumer_requests(self)
+        self._deferral = deferral(self, self._producer_requests, self._consumer_requests.clients, options)
+        self._lock_requests = lock_requests(self, self._producer_requests, options)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._recovering = True
         self._recovered_confirm = 0
@@ -104,6 +112,11 @@ class Broker:
         return {
             Request.SEND_MESSAGE: producer.send,
             Request.SEND_MESSAGE_V2: producer.send,
+            Request.SEND_BATCH_MESSAGE: producer.send,
+            Request.CONSUMER_SEND_MSG_BACK: self._deferral.send_back,
+            Request.END_TRANSACTION: self._deferral.end,
+            Request.LOCK_BATCH_MQ: self._lock_requests.lock,
+            Request.UNLOCK_BATCH_MQ: self._lock_requests.unlock,
             Request.UPDATE_CONSUMER_OFFSET: producer.commit,
             Request.UPDATE_AND_CREATE_TOPIC: producer.create_topic,
             Request.PULL_MESSAGE: consumer.pull,
@@ -112,7 +125,7 @@ class Broker:
             Request.SEARCH_OFFSET_BY_TIMESTAMP: consumer.search,
             Request.GET_MAX_OFFSET: consumer.maximum,
             Request.GET_MIN_OFFSET: consumer.minimum,
-            Request.HEART_BEAT: consumer.clients.heartbeat,
+            Request.HEART_BEAT: self._heartbeat,
             Request.UNREGISTER_CLIENT: consumer.clients.unregister,
             Request.GET_CONSUMER_LIST_BY_GROUP: consumer.clients.members,
             Request.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
@@ -295,8 +308,11 @@ class Broker:
             self._producer_requests.timer(env, name)
         elif name == "held":
             self._consumer_requests.timer(env)
+        elif name == DEFERRED_TIMER:
+            self._deferral.timer(env)
         elif name == "retention":
             self.retention.tick(env)
+            self._deferral.make_room(env)
         elif name == "dispatch":
             self.progress(env)
         elif name == "recover":
@@ -317,6 +333,14 @@ class Broker:
             self.replication.closed(env, peer)
             self.tier.closed(env, peer)
         self._consumer_requests.closed(env, peer)
+
+    def _heartbeat(self, env: Env, source: str, message: Command) -> None:
+        """34: groups that are given messages get a topic for those that they send back."""
+        clients = self._consumer_requests.clients
+        clients.heartbeat(env, source, message)
+        for group in clients.given(message) if self.is_master else ():
+            with suppress(Refused):
+                self._producer_requests.make_topic(env, RETRY_PREFIX + group)
 
     def _notified(self, env: Env, source: str, message: Command) -> None:
         if source not in self._controllers:
@@ -361,6 +385,8 @@ class Broker:
         self.writable = self._promoted = False
         if self.has_master_role:
             self.tier.demoted(env)
+            self._deferral.demoted(env)
+            self._lock_requests.abandon()
             self._producer_requests.abandon(env)
         self._consumer_requests.abandon(env)
 
@@ -447,6 +473,7 @@ class Broker:
         if not self._promoted and self.is_master:
             self._promoted = True
             self.tier.promoted(env)
+            self._deferral.promoted(env)
             self._create_topics(env)
         self._producer_requests.complete(env)
         if self.queues.dispatched != before:
@@ -456,6 +483,8 @@ class Broker:
 
     def _dispatch(self, env: Env, confirm: int) -> None:
         for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
+            if self._promoted and (effect.deferred or effect.settles or effect.system == "settled"):
+                self._deferral.took_effect(env, effect)
             if effect.system == "offsets" and effect.position >= self._recovered_confirm:
                 group, queue = effect.value["group"], effect.value["queue"]
                 offset = self.queues.offsets[group][queue]

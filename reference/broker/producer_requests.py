@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from chaos import events
 from chaos.node import DiskFull, Env
+from reference.broker import properties
 from reference.broker.parts import Growing, Refused, Service
-from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, topic_body
+from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, settled_body, topic_body
 from reference.broker.records import (
+    DEFERRED_RECORDS,
     MAX_TOPIC_BYTES,
     OFFSET_RECORDS,
+    SETTLED_RECORDS,
     TOPIC_RECORDS,
     body_hash,
     decode,
@@ -27,6 +30,9 @@ from reference.wire.command import Command
 from reference.wire.fields import text, whole
 
 MAX_TOPIC_QUEUES = 1024
+#: Topics of the system's own, of which each group of consumers has one: messages that it sent back, and those that it
+#: sent back too often.
+RETRY_PREFIX, DEAD_PREFIX = "%RETRY%", "%DLQ%"
 _MS = 1_000_000
 
 
@@ -59,44 +65,128 @@ class ProducerRequests:
     # Requests
 
     def send(self, env: Env, source: str, message: Command) -> None:
-        """10 and 310: append one message."""
+        """10, 310 and 320: append one message, or a batch of them, or one that is to come to its queue later."""
         broker = self._broker
         broker.must_serve()
         asked = SendRequest.read(message)
+        self._make_retry_topic(env, asked)
         queue = broker.find_queue(asked.topic, asked.queue_id)
-        asked.must_be_possible()
-        self._must_be_in_sync()
-        position, offset = broker.log.end, broker.next_offset(queue)
+        parts = list(asked.messages()) if asked.batch else [asked]
+        if not parts:
+            raise Refused(Response.MESSAGE_ILLEGAL, "a batch without messages")
+        for part in parts:
+            part.must_be_possible()
+        now_ms = env.wall_ns() // _MS
+        due_ms = asked.due_ms(now_ms) if len(parts) == 1 and not asked.batch else None
+        for part in parts if asked.batch else ():
+            part.must_be_at_once()
+        self.must_be_in_sync()
+        if due_ms is None or 0 <= due_ms <= now_ms:
+            answer = self._put(env, source, queue, parts)
+        else:
+            answer = self._defer(env, source, asked, due_ms)
+        self._wait(env, self._sends, source, message, {**answer, **broker.identity_fields(env)})
+
+    def _put(self, env: Env, source: str, queue: Queue, parts: Sequence[SendRequest]) -> dict[str, str]:
+        """Append messages to their queue; return what the answer says of them. A disk that is full after some of a
+        batch were written leaves these: the outcome of such a batch is unknown."""
+        broker = self._broker
+        first, ids, position = broker.next_offset(queue), [], broker.log.end
         client, here = env.endpoints(source)
-        data = asked.record(
-            queue_id=queue.queue_id,
-            offset=offset,
-            position=position,
-            store_ms=env.wall_ns() // _MS,
-            born_host=client,
-            store_host=here,
-        )
-        self._append(env, data)
-        broker.queues.add_message(queue, position, len(data))
+        for number, part in enumerate(parts):
+            at, offset = broker.log.end, broker.next_offset(queue)
+            data = part.record(
+                queue_id=queue.queue_id,
+                offset=offset,
+                position=at,
+                store_ms=env.wall_ns() // _MS,
+                born_host=client,
+                store_host=here,
+            )
+            self.append(env, data, partly=number > 0)
+            self.put(env, queue, data, message_number(part.properties.encode()), body_hash(part.body))
+            ids.append(message_id(here, at))
+        return {
+            "msgId": ",".join(ids),
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(first),
+            "position": str(position),
+        }
+
+    def put(self, env: Env, queue: Queue, data: bytes, number: int, hash: int, settles: int = 0) -> None:
+        """Take in a record that was appended for a queue: its next one."""
+        broker = self._broker
+        position, offset = broker.log.end - len(data), broker.next_offset(queue)
+        broker.queues.add_message(queue, position, len(data), settles)
         env.trace(
             events.Append(
                 epoch=broker.epoch,
                 position=position,
                 queue=queue.index,
                 offset=offset,
-                message=message_number(asked.properties.encode()),
-                hash=body_hash(message.body),
+                message=number,
+                hash=hash,
                 size=len(data),
             )
         )
-        answer = {
+
+    def _defer(self, env: Env, source: str, asked: SendRequest, due_ms: int) -> dict[str, str]:
+        """Append a message that is to come to its queue later; its answer names no place there."""
+        position = self._broker.log.end
+        client, here = env.endpoints(source)
+        more = {properties.REAL_TOPIC: asked.topic, properties.REAL_QUEUE: str(asked.queue_id)}
+        data = asked.record(
+            topic=DEFERRED_RECORDS,
+            queue_id=0,
+            offset=0,
+            position=position,
+            store_ms=env.wall_ns() // _MS,
+            born_host=client,
+            store_host=here,
+            more={**more, **({properties.DUE_MS: str(due_ms)} if due_ms >= 0 else {})},
+        )
+        self.append_deferred(env, data)
+        key = properties.read(asked.properties.encode()).get(properties.KEY, "")
+        return {
             "msgId": message_id(here, position),
-            "queueId": str(queue.queue_id),
-            "queueOffset": str(offset),
+            "queueId": str(asked.queue_id),
+            "queueOffset": str(position),
             "position": str(position),
-            **broker.identity_fields(env),
+            **({"transactionId": key} if due_ms < 0 and key else {}),
         }
-        self._wait(env, self._sends, source, message, answer)
+
+    def append_deferred(self, env: Env, data: bytes) -> None:
+        """Append the record of a message that waits."""
+        self.append(env, data)
+        self._broker.added(env, decode(data), self._broker.epoch)
+        self.written(env)
+
+    def settle(self, env: Env, key: int) -> None:
+        """Append the record by which a deferred message never comes."""
+        self.append_system(env, SETTLED_RECORDS, settled_body(key))
+
+    def await_effect(
+        self, env: Env, source: str, message: Command, fields: Mapping[str, str], body: bytes = b""
+    ) -> None:
+        """Answer a request when all that the log now holds has taken effect."""
+        self._wait(env, self._changes, source, message, fields, body)
+
+    def _make_retry_topic(self, env: Env, asked: SendRequest) -> None:
+        """A consumer that can't send a message back sends it again, to its group's topic for that."""
+        if asked.topic.startswith(RETRY_PREFIX):
+            self.make_topic(env, asked.topic)
+
+    def make_topic(self, env: Env, name: str) -> None:
+        """Make a topic of the system's own, of one queue, unless it is there. Raises :class:`Refused`."""
+        broker = self._broker
+        if name in broker.queues.topics:
+            return
+        if len(name.encode()) > MAX_TOPIC_BYTES:
+            raise Refused(Response.INVALID_PARAMETER, f"no topic has a name of {len(name.encode())} bytes")
+        if broker.queues.next_index() >= MAX_QUEUES:
+            raise Refused(Response.NO_PERMISSION, f"this group has at most {MAX_QUEUES} queues")
+        self.must_be_in_sync()
+        self.append_topic(env, name, 1)
 
     def commit(self, env: Env, source: str, message: Command) -> None:
         """15: store a group's next offset to read."""
@@ -108,9 +198,9 @@ class ProducerRequests:
             raise Refused(Response.INVALID_PARAMETER, f"offset {offset} is not in 0..{queue.confirmed}")
         if not broker.queues.has_room(group, queue):
             raise Refused(Response.NO_PERMISSION, "there is no room for more offsets of groups")
-        self._must_be_in_sync()
+        self.must_be_in_sync()
         body = offsets_body(group, queue.index, offset)
-        self._append_system(env, OFFSET_RECORDS, body)
+        self.append_system(env, OFFSET_RECORDS, body)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def create_topic(self, env: Env, source: str, message: Command) -> None:
@@ -123,35 +213,37 @@ class ProducerRequests:
         if name not in broker.queues.topics:
             if broker.queues.next_index() + count > MAX_QUEUES:
                 raise Refused(Response.NO_PERMISSION, f"this group has at most {MAX_QUEUES} queues")
-            self._must_be_in_sync()
+            self.must_be_in_sync()
             self.append_topic(env, name, count)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
     def append_topic(self, env: Env, name: str, count: int) -> None:
-        self._append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))
+        self.append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))
 
     # Appending
 
-    def _must_be_in_sync(self) -> None:
+    def must_be_in_sync(self) -> None:
         replication = self._broker.replication
         if len(replication.master.members) < replication.min_in_sync:
             raise Refused(Response.SYSTEM_ERROR, "in-sync replicas not enough")
 
-    def _append(self, env: Env, data: bytes) -> None:
-        """Append a record. Raises :class:`Refused` when the disk is full: nothing has happened then. Wherever else that
-        comes up the broker ends, for what it holds in memory may be ahead of its disk."""
+    def append(self, env: Env, data: bytes, *, partly: bool = False) -> None:
+        """Append a record. Raises :class:`Refused` when the disk is full: nothing has happened then, unless what it
+        belongs to was written ``partly`` before. Wherever else that comes up the broker ends, for what it holds in
+        memory may be ahead of its disk."""
         try:
             self._broker.log.append(env, data)
         except DiskFull as error:
-            raise Refused(Response.SERVICE_NOT_AVAILABLE, "the disk is full") from error
+            code = Response.FLUSH_DISK_TIMEOUT if partly else Response.SERVICE_NOT_AVAILABLE
+            raise Refused(code, "the disk is full") from error
 
-    def _append_system(self, env: Env, topic: str, body: bytes) -> None:
+    def append_system(self, env: Env, topic: str, body: bytes) -> None:
         """Append a record of the system's own."""
         broker = self._broker
         data = encode(
             topic=topic, queue_id=0, offset=0, position=broker.log.end, body=body, store_ms=env.wall_ns() // _MS
         )
-        self._append(env, data)
+        self.append(env, data)
         broker.added(env, decode(data), broker.epoch)
         self.written(env)
 
@@ -159,13 +251,20 @@ class ProducerRequests:
         self._broker.replication.appended(env)
 
     def _wait(
-        self, env: Env, queue: deque[PendingRequest], source: str, message: Command, fields: Mapping[str, str]
+        self,
+        env: Env,
+        queue: deque[PendingRequest],
+        source: str,
+        message: Command,
+        fields: Mapping[str, str],
+        body: bytes = b"",
     ) -> None:
         """Answer when everything that the log now holds counts."""
         deadline = env.mono_ns() + self._timeout_ns
         if not queue:
             env.set_timer("waiting" if queue is self._sends else "changes", self._timeout_ns)
-        queue.append(PendingRequest(self._broker.log.end, source, message, message.reply(fields=fields), deadline))
+        answer = message.reply(fields=fields, body=body)
+        queue.append(PendingRequest(self._broker.log.end, source, message, answer, deadline))
         self.written(env)
         if not self._broker.replication.master.is_gathering:
             self._broker.progress(env)

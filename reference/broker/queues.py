@@ -1,4 +1,5 @@
-"""The state that the log's records build: topics, queues and consumer offsets, up to the confirm offset.
+"""The state that the log's records build, up to the confirm offset: topics, queues, consumer offsets, deferred messages
+and locks of queues.
 
 Every record is *added* when it is appended and *takes effect* when it is confirmed: only then it can be read, its topic
 exists, its consumer offset holds. So replicas agree by construction, and cutting off an unconfirmed tail undoes
@@ -15,7 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference.broker.commitlog import Base
-from reference.broker.records import OFFSET_RECORDS, SYSTEM, TOPIC_RECORDS, Record
+from reference.broker.deferred import Deferred, DeferredMessages
+from reference.broker.locks import QueueLocks
+from reference.broker.records import (
+    DEFERRED_RECORDS,
+    LOCK_RECORDS,
+    OFFSET_RECORDS,
+    SETTLED_RECORDS,
+    SYSTEM,
+    TOPIC_RECORDS,
+    Record,
+)
 from reference.wire.fields import to_json
 
 #: So much is kept at most: a slave that begins again gets all of it in one message.
@@ -55,13 +66,16 @@ class Topic:
 
 @dataclass(slots=True)
 class Effect:
-    """A record that is now confirmed: of a queue, or of the system (``system`` is ``topic`` or ``offsets``)."""
+    """A record that is now confirmed: of a queue, or of the system (``system`` is one of :data:`SYSTEM`). ``settles``:
+    the key of the deferred message that it puts into its queue, 0 for none."""
 
     position: int
     end: int
     queue: Queue | None
     system: str = ""
     value: dict[str, Any] = field(default_factory=dict)
+    settles: int = 0
+    deferred: Deferred | None = None
 
 
 def topic_body(name: str, queues: int, first_index: int) -> bytes:
@@ -72,11 +86,18 @@ def offsets_body(group: str, queue: int, offset: int) -> bytes:
     return to_json({"group": group, "queue": queue, "offset": offset})
 
 
+def settled_body(key: int) -> bytes:
+    """Return the body of the record by which a deferred message never comes."""
+    return to_json({"key": key})
+
+
 class Queues:
     def __init__(self, base: Base) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_index: list[Queue] = []
         self.offsets: dict[str, dict[int, int]] = {group: dict(table) for group, table in base.offsets.items()}
+        self.deferred = DeferredMessages()
+        self.locks = QueueLocks(base.locks)
         self.dispatched = base.position
         self._by_name: dict[tuple[str, int], Queue] = {}
         self._tail: deque[Effect] = deque()  # added, not confirmed yet
@@ -124,7 +145,10 @@ class Queues:
             queue = self._by_name[record.topic, record.queue_id]
             queue.positions.append(record.position)
             queue.sizes.append(record.size)
-            effect = Effect(record.position, record.end, queue)
+            effect = Effect(record.position, record.end, queue, settles=record.prepared)
+        elif record.topic == DEFERRED_RECORDS:
+            effect = Effect(record.position, record.end, None, system, deferred=Deferred.of(record))
+            self._system.append(effect)
         else:
             effect = Effect(record.position, record.end, None, system, json.loads(record.body))
             self._system.append(effect)
@@ -133,11 +157,11 @@ class Queues:
         self._tail.append(effect)
         return effect
 
-    def add_message(self, queue: Queue, position: int, size: int) -> None:
+    def add_message(self, queue: Queue, position: int, size: int, settles: int = 0) -> None:
         """Take in a record that this replica has just made: the short way of :meth:`add`."""
         queue.positions.append(position)
         queue.sizes.append(size)
-        self._tail.append(Effect(position, position + size, queue))
+        self._tail.append(Effect(position, position + size, queue, settles=settles))
 
     def dispatch(self, upto: int, limit: int) -> Iterator[Effect]:
         """Let the records that end at or before ``upto`` take effect, at most ``limit`` of them."""
@@ -148,11 +172,24 @@ class Queues:
             limit -= 1
             if effect.queue is not None:
                 effect.queue.confirmed += 1
-            elif effect.system == SYSTEM[TOPIC_RECORDS]:
-                self.topics[effect.value["name"]].confirmed = True
+                if effect.settles:
+                    self.deferred.settle(effect.settles)
             else:
-                self._commit(self.offsets, effect.value)
+                self._take_effect(effect)
             yield effect
+
+    def _take_effect(self, effect: Effect) -> None:
+        """Let a record of the system's own take effect."""
+        if effect.deferred is not None:
+            self.deferred.add(effect.deferred)
+        elif effect.system == SYSTEM[TOPIC_RECORDS]:
+            self.topics[effect.value["name"]].confirmed = True
+        elif effect.system == SYSTEM[OFFSET_RECORDS]:
+            self._commit(self.offsets, effect.value)
+        elif effect.system == SYSTEM[SETTLED_RECORDS]:
+            self.deferred.settle(effect.value["key"])
+        elif effect.system == SYSTEM[LOCK_RECORDS]:
+            self.locks.change(effect.value)
 
     def behind(self, upto: int) -> bool:
         """Is there a record up to this position that has not taken effect?"""
@@ -179,18 +216,21 @@ class Queues:
         """Return the base of a log that begins at ``position``, a boundary at or after the present base's."""
         topics = list(base.topics)
         offsets = {group: dict(table) for group, table in base.offsets.items()}
+        locks = QueueLocks(base.locks)
         known = {name for name, _, _ in topics}
         for effect in self._system:
             if effect.position >= position:
                 break
             if effect.system == SYSTEM[OFFSET_RECORDS]:
                 self._commit(offsets, effect.value)
-            elif effect.value["name"] not in known:
+            elif effect.system == SYSTEM[LOCK_RECORDS]:
+                locks.change(effect.value)
+            elif effect.system == SYSTEM[TOPIC_RECORDS] and effect.value["name"] not in known:
                 known.add(effect.value["name"])
                 topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
         count = sum(queues for _, queues, _ in topics)
         ends = {queue.index: queue.next_at(position) for queue in self.by_index[:count]}
-        return Base(position=position, queues=ends, topics=topics, offsets=offsets)
+        return Base(position=position, queues=ends, topics=topics, offsets=offsets, locks=locks.listed())
 
     def drop_before(self, position: int) -> None:
         """Drop what lies before ``position``, where the log begins now."""

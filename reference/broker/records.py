@@ -23,11 +23,13 @@ MAX_PROPERTIES_BYTES = 32767
 MAX_TOPIC_BYTES = 127
 
 _HEAD = struct.Struct(">iiiiiqqiq4siq4siiqi")
-#: The same bytes, but only what a reader needs: queue id, queue offset, position, store time, size of the body.
-_READ_HEAD = struct.Struct(">12xi4xqq12x8xq20xi")
+#: The same bytes, but only what a reader needs: queue id, queue offset, position, store time, the position that it was
+#: prepared at, size of the body.
+_READ_HEAD = struct.Struct(">12xi4xqq12x8xq12xqi")
 _SIZE = struct.Struct(">i")
 _QUEUE_AT = 12
 _HOST_V6_FLAGS = 0b110000
+_TRANSACTION_FLAGS = 0b1100
 _CRC_NAME = b"__CRC32#\x01"
 _CRC_BYTES = 20
 #: Without our own property, and with a mark at the end.
@@ -38,8 +40,17 @@ MAX_BYTES = _MIN_BYTES + MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + MAX_TOPIC_BYTES
 
 TOPIC_RECORDS = "%SYS%TOPIC"
 OFFSET_RECORDS = "%SYS%OFFSETS"
+DEFERRED_RECORDS = "%SYS%DEFERRED"
+SETTLED_RECORDS = "%SYS%SETTLED"
+LOCK_RECORDS = "%SYS%LOCKS"
 #: How the system's own records are called in traces and in READ_LOG.
-SYSTEM = {TOPIC_RECORDS: "topic", OFFSET_RECORDS: "offsets"}
+SYSTEM = {
+    TOPIC_RECORDS: "topic",
+    OFFSET_RECORDS: "offsets",
+    DEFERRED_RECORDS: "deferred",
+    SETTLED_RECORDS: "settled",
+    LOCK_RECORDS: "locks",
+}
 
 
 #: Whether the bytes from one place up to another are a whole record as it was written.
@@ -52,7 +63,8 @@ class BadRecord(ValueError):
 
 @dataclass(slots=True)
 class Record:
-    """One decoded record. ``offset`` is its queue offset, ``position`` its byte in the log, times in ms."""
+    """One decoded record. ``offset`` is its queue offset, ``position`` its byte in the log, times in ms. ``prepared``:
+    the position at which the message stood before as a deferred one; 0 for others."""
 
     size: int
     queue_id: int
@@ -62,6 +74,7 @@ class Record:
     topic: str
     body: bytes
     properties: bytes
+    prepared: int = 0
 
     @property
     def end(self) -> int:
@@ -119,10 +132,12 @@ def encode(
     flag: int = 0,
     sys_flag: int = 0,
     reconsume_times: int = 0,
+    prepared: int = 0,
     born_host: Address = NOWHERE,
     store_host: Address = NOWHERE,
 ) -> bytes:
-    """Lay out one record. ``born_host``: where the client sent it from; ``store_host``: where it was taken.
+    """Lay out one record. ``born_host``: where the client sent it from; ``store_host``: where it was taken;
+    ``prepared``: see :class:`Record`.
 
     Raises ``ValueError`` when a part is too long, or a host has no IPv4 address.
     """
@@ -149,7 +164,7 @@ def encode(
         _packed(store_host[0]),
         store_host[1],
         reconsume_times,
-        0,
+        prepared,
         len(body),
     )
     data = b"".join((head, body, bytes((len(name),)), name, properties_bytes.to_bytes(2, "big"), properties))
@@ -182,6 +197,54 @@ def with_queue(data: bytes, queue_id: int) -> bytes:
     return changed + _trailer(crc32(changed))
 
 
+def moved(
+    data: bytes,
+    *,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    position: int,
+    store_ms: int,
+    properties: bytes,
+    prepared: int,
+    sys_flag: int | None = None,
+    reconsume_times: int | None = None,
+) -> bytes:
+    """Return the message of one whole record as a record that stands elsewhere. ``sys_flag``: the bits of its
+    transaction in place of its own (None: as they are); ``reconsume_times``: in place of its own."""
+    values = _HEAD.unpack_from(data)
+    flag, flags, born_ms, born_ip, born_port, _, store_ip, store_port, returned = (values[4], *values[7:15])
+    body = data[_HEAD.size : _HEAD.size + values[16]]
+    return encode(
+        topic=topic,
+        queue_id=queue_id,
+        offset=offset,
+        position=position,
+        body=body,
+        properties=properties,
+        born_ms=born_ms,
+        store_ms=store_ms,
+        flag=flag,
+        sys_flag=flags if sys_flag is None else flags & ~_TRANSACTION_FLAGS | sys_flag,
+        reconsume_times=returned if reconsume_times is None else reconsume_times,
+        prepared=prepared,
+        born_host=(str(IPv4Address(born_ip)), born_port),
+        store_host=(str(IPv4Address(store_ip)), store_port),
+    )
+
+
+def reconsumed(data: bytes) -> int:
+    """Return how often the message of one whole record has come back from consumers."""
+    times: int = _HEAD.unpack_from(data)[14]
+    return times
+
+
+def source_of(data: bytes) -> Address:
+    """Return where the message of one whole record was stored first."""
+    values = _HEAD.unpack_from(data)
+    return str(IPv4Address(values[12])), values[13]
+
+
 def decode(data: bytes, at: int = 0, sound: IsSound = is_sound) -> Record:
     """Decode and check the record at ``at``. Raises :class:`BadRecord` when anything is missing or damaged."""
     size = size_at(data, at)
@@ -191,7 +254,7 @@ def decode(data: bytes, at: int = 0, sound: IsSound = is_sound) -> Record:
     if not sound(data, at, end):
         raise BadRecord("the record's CRC does not match")
     checked = end - _CRC_BYTES
-    queue_id, offset, position, store_ms, body_bytes = _READ_HEAD.unpack_from(data, at)
+    queue_id, offset, position, store_ms, prepared, body_bytes = _READ_HEAD.unpack_from(data, at)
     body_at = at + _HEAD.size
     topic_at = body_at + body_bytes
     try:
@@ -208,6 +271,7 @@ def decode(data: bytes, at: int = 0, sound: IsSound = is_sound) -> Record:
         topic=topic,
         body=data[body_at:topic_at],
         properties=data[topic_end + 2 : checked],
+        prepared=prepared,
     )
 
 

@@ -56,8 +56,15 @@ class Retention:
         return position
 
     def bootstrap_position(self) -> int:
-        """Where an empty slave begins: no later than confirm, and than the first record that the tier lacks."""
-        return max(self._broker.log.first, min(self._broker.log.confirm, self.covered_position()))
+        """Where an empty slave begins: no later than confirm, than the first record that the tier lacks, and than the
+        first message that waits to come to its queue."""
+        first = self.first_waiting()
+        return max(self._broker.log.first, min(self._broker.log.confirm, self.covered_position(), first))
+
+    def first_waiting(self) -> int:
+        """Return the position of the first deferred message that waits; the end of the log where none does."""
+        first = self._broker.queues.deferred.first()
+        return self._broker.log.end if first is None else first.position
 
     # Pins
 
@@ -88,6 +95,7 @@ class Retention:
         now = env.mono_ns()
         self._pins = {slave: pin for slave, pin in self._pins.items() if pin[1] > now}
         pinned = min((position for position, _ in self._pins.values()), default=log.end)
+        pinned = min(pinned, self.first_waiting())
         covered = self.covered_position() if broker.is_tiered else confirmed
         limit = min(by_size, confirmed, covered, pinned)
         ends = [end for end in log.segment_ends() if end <= limit]

@@ -89,7 +89,7 @@ class LateCommitsAgain(ProducerRequests):
         for answered in before[: len(before) - len(self._changes)]:
             if answered.request.code == Request.UPDATE_CONSUMER_OFFSET and self._of(answered) in self._again:
                 group, queue = self._of(answered)
-                self._append_system(env, OFFSET_RECORDS, offsets_body(group, queue, self._again.pop((group, queue))))
+                self.append_system(env, OFFSET_RECORDS, offsets_body(group, queue, self._again.pop((group, queue))))
 
     def _of(self, waiting: PendingRequest) -> tuple[str, int]:
         fields = waiting.request.fields
@@ -120,7 +120,7 @@ class CommitForEverybody(ProducerRequests):
         super().commit(env, source, message)
         fields = message.fields
         queue = self._broker.find_queue(fields["topic"], int(fields["queueId"]))
-        self._append_system(env, OFFSET_RECORDS, offsets_body("DEFAULT", queue.index, int(fields["commitOffset"])))
+        self.append_system(env, OFFSET_RECORDS, offsets_body("DEFAULT", queue.index, int(fields["commitOffset"])))
 
 
 MUTANTS = (

@@ -186,6 +186,10 @@ _PULL: Mapping[str, Field] = {
     "maxMsgBytes": Whole(needed=False, least=1),
     "demandSource": FREE,
 }
+_LOCKS = Object(
+    {"consumerGroup": str, "clientId": str, "mqSet": Listed(Object({"topic": str, "queueId": int}))},
+    frozenset({"mqSet"}),
+)
 _GROUP: Mapping[str, Field] = {"brokerName": NAME}
 _PLACE: Mapping[str, Field] = {"brokerAddr": NAME, "brokerName": NAME, "brokerId": I64}
 _OBJECT: Mapping[str, Field] = {"key": Pattern(KEY), "request": MAYBE_NAME, "queue": MAYBE_I64}
@@ -195,6 +199,22 @@ FORMS: Mapping[Request, Form] = {
     # clients → broker
     Request.SEND_MESSAGE: Form(MASTER, _SEND),
     Request.SEND_MESSAGE_V2: Form(MASTER, {SHORT_NAMES[name]: kind for name, kind in _SEND.items()}),
+    Request.SEND_BATCH_MESSAGE: Form(MASTER, {SHORT_NAMES[name]: kind for name, kind in _SEND.items()}),
+    Request.CONSUMER_SEND_MSG_BACK: Form(
+        MASTER,
+        {
+            "group": NAME,
+            "offset": I64,
+            "originTopic": MAYBE_NAME,
+            "delayLevel": MAYBE_I32,
+            "maxReconsumeTimes": MAYBE_I32,
+        },
+    ),
+    Request.END_TRANSACTION: Form(
+        MASTER, {"producerGroup": NAME, "commitLogOffset": I64, "tranStateTableOffset": I64, "commitOrRollback": I32}
+    ),
+    Request.LOCK_BATCH_MQ: Form(MASTER, body=_LOCKS, may_be_empty=False),
+    Request.UNLOCK_BATCH_MQ: Form(MASTER, body=_LOCKS, may_be_empty=False),
     Request.UPDATE_CONSUMER_OFFSET: Form(MASTER, {**_QUEUE, "consumerGroup": NAME, "commitOffset": Whole(least=0)}),
     Request.UPDATE_AND_CREATE_TOPIC: Form(MASTER, {"topic": NAME, "writeQueueNums": Whole(least=1)}),
     Request.PULL_MESSAGE: Form(MASTER, _PULL),
@@ -208,7 +228,12 @@ FORMS: Mapping[Request, Form] = {
     Request.HEART_BEAT: Form(
         BROKER,
         body=Object(
-            {"clientID": str, "consumerDataSet": Listed(Object({"groupName": str}))}, frozenset({"consumerDataSet"})
+            {
+                "clientID": str,
+                "consumerDataSet": Listed(Object({"groupName": str})),
+                "producerDataSet": Listed(Object({"groupName": str})),
+            },
+            frozenset({"consumerDataSet", "producerDataSet"}),
         ),
         may_be_empty=False,
     ),

@@ -103,7 +103,7 @@ def test_who_does_not_answer_says_nothing_but_a_closed_connection_may_be_the_ans
 
 
 def test_messages_are_taken_or_refused_as_documented_or_nobody_knows() -> None:
-    async def send(answering: Answering, what: str = "a batch") -> Any:
+    async def send(answering: Answering, what: str = "a batch whose messages can't be read") -> Any:
         return await client(answering).send_question(what, QUEUE, "K", b"body")
 
     taken = asyncio.run(send(says(0, queueOffset="7", position="70"), "a message with the longest properties"))

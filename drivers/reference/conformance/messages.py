@@ -12,6 +12,7 @@ from chaos.ops import QueueRef
 from drivers._remoting.records import Record
 from drivers.reference.conformance.case import ASKER
 from reference.broker.records import MAX_BODY_BYTES, MAX_USER_PROPERTIES_BYTES
+from reference.broker.sends import MOST_DELAY_MS
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.requests import FORMS, SHORT_NAMES, Whole
@@ -102,7 +103,7 @@ def _not_understood(**more: object) -> MessageCase:
 
 
 def _impossible() -> dict[str, MessageCase]:
-    """Return each property that asks for what brokers can't do."""
+    """Return each property that asks for what brokers can't do, or can't understand with this value."""
     names = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG", "INNER_MULTI_DISPATCH")
     return {
         f"a message with the property {name}": replace(_refused(), properties=f"k\x01v\x02{name}\x01true\x02")
@@ -134,16 +135,23 @@ MESSAGES: Mapping[str, MessageCase] = {
     "a message with too long properties": replace(_refused(), length=MAX_USER_PROPERTIES_BYTES + 1),
     "a message with a delay of nothing": replace(_taken(), properties="DELAY\x010\x02"),
     "a message of no transaction": replace(_taken(sysFlag=1), properties="TRAN_MSG\x01false\x02"),
-    "a delayed message": replace(_refused(), properties="DELAY\x013\x02"),
-    "a message of a transaction": _refused(sysFlag=0b100),
+    "a message delayed for longer than is possible": replace(
+        _refused(), properties=f"TIMER_DELAY_MS\x01{MOST_DELAY_MS + 1}\x02"
+    ),
+    "a message with a delay that is no number": replace(_refused(), properties="DELAY\x01soon\x02"),
+    "a half message without its property": _refused(sysFlag=0b100),
+    "a half message of no producers": replace(_refused(), properties="TRAN_MSG\x01true\x02"),
+    "a half message that is delayed": replace(
+        _refused(), properties="TRAN_MSG\x01true\x02PGROUP\x01limits\x02DELAY\x011\x02"
+    ),
     "a message that ends a transaction": _refused(sysFlag=0b1000),
-    "a batch": _refused(batch="true"),
+    "a batch whose messages can't be read": _refused(batch="true"),
     "a batch by its flag": _refused(sysFlag=0b100_0000),
     "a batch of batches by its flag": _refused(sysFlag=0b1000_0000),
     "a message without a body": replace(_refused(), body=b""),
     "a message with too long a body": replace(_refused(), body=b"x" * (MAX_BODY_BYTES + 1)),
     "a message in the short form": replace(_taken(flag=7, reconsumeTimes=3), short=True),
     "a message in the short form that was never consumed": replace(_taken(), short=True),
-    "a batch in the short form": replace(_refused(batch="true"), short=True),
+    "a batch in the short form whose messages can't be read": replace(_refused(batch="true"), short=True),
     **_impossible(),
 }

@@ -45,6 +45,7 @@ class QueueRequests:
         asked = SendRequest.read(message)
         group, queue = self._slices.find(message, asked.topic, asked.queue_id)
         asked.must_be_possible()
+        asked.must_be_at_once()
         group.appends.append(env, source, message, asked, queue, self._slices.deadline_ns(env))
 
     def commit(self, env: Env, source: str, message: Command) -> None:
