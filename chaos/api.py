@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from chaos.delivery_services import CanDeliver, DeliveryMember, DeliveryProducer
 from chaos.deployment import (
     CanAddNodes,
     CanHangIo,
@@ -201,6 +202,8 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "WaitingReads",  # a client of queues whose reads may wait
     "LogReader",  # a client with a position in each of its queues
     "GroupMember",  # a member of a consumer group
+    "DeliveryProducer",  # a producer of delays, transactions and batches
+    "DeliveryMember",  # a member of a group that locks queues and sends messages back
     "Transactions",  # a producer with a transactional id
     "Objects",  # a client of a key-value store
     "Topics",  # a client that creates topics
@@ -226,6 +229,7 @@ __all__ = [  # noqa: RUF022 - in the order in which a reader needs them
     "CanHoldReads",  # nodes hold reads at the end of a queue
     "CanReadLogs",  # clients read several queues from positions
     "CanHaveGroups",  # consumer groups have members
+    "CanDeliver",  # messages are delayed, decided by transactions, handed to groups, and come back
     "CanTransact",  # transactions over several queues
     "CanHoldObjects",  # the system is a key-value store as well
     "CanCreateTopics",  # clients create topics in mid-run

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
+from chaos.delivery_services import DeliveryMember, DeliveryProducer
 from chaos.driver import Client, ClientCommand, Record
 from chaos.errors import BadInput
 from chaos.log_services import GroupMember, LogReader, Transactions
@@ -70,6 +71,14 @@ class Load(Protocol):
     def group_member(self, name: str, group: str) -> GroupMember:
         """Return a client that can join this consumer group; only for a workload that names
         :class:`chaos.log_services.CanHaveGroups` in its ``needs``."""
+
+    def delivery_producer(self, name: str) -> DeliveryProducer:
+        """Return a producer of delays, transactions and batches; only for a workload that names
+        :class:`chaos.delivery_services.CanDeliver` in its ``needs``."""
+
+    def delivery_member(self, name: str, group: str) -> DeliveryMember:
+        """Return a client that can join this group; only for a workload that names
+        :class:`chaos.delivery_services.CanDeliver` in its ``needs``."""
 
     def objects(self, name: str) -> Objects:
         """Return a client of the system as a key-value store; only for a workload that names

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Protocol, cast
 from zlib import crc32
 
+from chaos.delivery_services import CanDeliver, DeliveryMember, DeliveryProducer
 from chaos.deployment import (
     CanLoseUnsynced,
     CanRuleRequests,
@@ -258,6 +259,12 @@ class _Load:
 
     def group_member(self, name: str, group: str) -> GroupMember:
         return cast(CanHaveGroups, self._driver).group_member(self._network, name, group)
+
+    def delivery_producer(self, name: str) -> DeliveryProducer:
+        return cast(CanDeliver, self._driver).delivery_producer(self._network, name)
+
+    def delivery_member(self, name: str, group: str) -> DeliveryMember:
+        return cast(CanDeliver, self._driver).delivery_member(self._network, name, group)
 
     def objects(self, name: str) -> Objects:
         made = cast(CanHoldObjects, self._driver).objects(self._network, name)

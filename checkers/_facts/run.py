@@ -8,12 +8,19 @@ import numpy as np
 
 from chaos.law import RunContext
 from chaos.shard_rows import Rows
-from checkers._facts.arrays import Ints
+from checkers._facts.arrays import Flags, Ints, among
 
 
 def bound(context: RunContext, name: str, usual: float) -> float:
     """One of the run's ``bounds``, in seconds; the ``usual`` one where the run names none."""
     return context.meta.bounds.get(name, usual)
+
+
+def in_run(context: RunContext, queue: Ints) -> Flags:
+    """Return which of these queues (by their indexes) clients use in this run. Systems have others besides: a group's,
+    for the messages that its members sent back."""
+    own = np.array([one.index for one in context.meta.queues], dtype=np.int64)
+    return among(queue, np.sort(own)) if len(own) else np.ones(len(queue), dtype=np.bool_)
 
 
 def brokers(rows: Rows, context: RunContext, at_ns: int | None = None) -> tuple[str, ...]:

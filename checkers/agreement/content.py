@@ -85,7 +85,7 @@ class Content:
             ("records_told", "no replica reported what its log holds"),
         ]
         some = all(partial.counts.get(name, 0) for name, _ in needs)
-        gaps = _not_compared(partial.facts) if some and not context.no_queues else ()
+        gaps = _not_compared(partial.facts, context) if some and not context.no_queues else ()
         return decide(PROMISE, partial.merge(Partial(gaps=gaps)), needs=needs, unless=context.no_queues)
 
     def _report_all(self, rows: Rows, found: Findings, name: str, claims: Claims, pairs: Ints) -> None:
@@ -121,10 +121,11 @@ def _compared(rows: Rows, found: Findings, answers: Claims, records: Ints) -> No
     found.fact(**{name: distinct(queue).tolist() for name, queue in of.items()})
 
 
-def _not_compared(reported: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a reason for each queue whose answers and logs were not compared: what answers of one queue say proves
-    nothing of the logs of another one."""
+def _not_compared(reported: Sequence[Mapping[str, Any]], context: RunContext) -> list[str]:
+    """Return a reason for each of the run's queues whose answers and logs were not compared: what answers of one queue
+    say proves nothing of the logs of another one. Of others there are logs alone, which are compared."""
     answers, logs, both = ({*chain.from_iterable(fact[of] for fact in reported)} for of in ("answers", "logs", "both"))
+    logs = {queue for queue in logs if facts.in_run(context, np.array([queue]))[0]}
     why = {
         "no replica reported what its log holds": answers - logs,
         "no answer reported what an offset holds": logs - answers,

@@ -76,18 +76,21 @@ class Known:
         for at in rows.where(kind="final", f="offsets").tolist():
             for group, table in sorted((rows.value(at).get("groups") or {}).items()):
                 if strangers or group in by_group:
-                    _compare(rows, found, at, group, table, tried.only(by_group.get(group, nobody)))
+                    _compare(rows, context, found, at, group, table, tried.only(by_group.get(group, nobody)))
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decided(partial, context)
 
 
-def _compare(rows: Rows, found: Findings, at: int, group: str, table: Mapping[str, int], tried: Calls) -> None:
+def _compare(
+    rows: Rows, context: RunContext, found: Findings, at: int, group: str, table: Mapping[str, int], tried: Calls
+) -> None:
     """Compare what a replica has for a group, by queue, with the highest offset of each queue that the group may have
-    committed; ``tried`` has one commit of each, by queue."""
+    committed; ``tried`` has one commit of each, by queue. What a group does in queues of its own no row says."""
     queue, offset = np.array([*table], dtype=np.str_).astype(np.int64), np.array([*table.values()], dtype=np.int64)
     order = np.argsort(queue)
+    order = order[facts.in_run(context, queue[order])]
     queue, offset = queue[order], offset[order]
     place, known = places_in(tried.queue, queue)
     most, row = np.zeros(len(queue), dtype=np.int64), np.full(len(queue), -1, dtype=np.int64)

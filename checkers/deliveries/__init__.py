@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkers.deliveries.given import Given
 from checkers.deliveries.in_order import InOrder
 from checkers.deliveries.promise import PROMISE
+from checkers.deliveries.returned import Returned
 
 __all__ = ["PROMISE", "Options", "create"]
 
@@ -17,5 +18,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Given | InOrder]:
-    return (Given(), InOrder())
+def create(options: Options) -> Sequence[Given | InOrder | Returned]:
+    return (Given(), InOrder(), Returned())

@@ -8,6 +8,7 @@ from chaos.workload import Use
 TOO_EARLY = "too-early"
 ROLLED_BACK = "rolled-back-delivered"
 NEVER_DELIVERED = "never-delivered"
+NEVER_RETURNED = "never-returned"
 NEVER_DELIVERED_BY_POLICY = "never-delivered-by-policy"
 WITHHELD = "withheld"
 OUT_OF_ORDER = "out-of-order"
@@ -38,8 +39,17 @@ PROMISE = Promise(
             harm=Harm.DATA,
         ),
         AnomalyKind(
+            name=NEVER_RETURNED,
+            meaning="a message that a member sent back was not given to its group again",
+            headline=(
+                "A message that was sent back never came again",
+                "{n} messages that were sent back never came again",
+            ),
+            harm=Harm.DATA,
+        ),
+        AnomalyKind(
             name=NEVER_DELIVERED_BY_POLICY,
-            meaning="the same under a profile that permits it",
+            meaning="a message never came (again), under a profile that permits it",
             lawful=True,
             by_policy=True,
         ),

@@ -43,7 +43,7 @@ class Messages:
         end = rows.beside.memo(Reached.of)
         end.note(found)
         _recovered(rows, context, found, end, end.judged(rows, context))
-        _unexpected(rows, found)
+        _unexpected(rows, context, found)
         _appended_twice(rows, found)
         return found.partial()
 
@@ -84,8 +84,9 @@ def _recovered(rows: Rows, context: RunContext, found: Findings, end: Reached, j
     found.add_each(RECOVERED, once, report_one, queues=queue[once])
 
 
-def _unexpected(rows: Rows, found: Findings) -> None:
-    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed."""
+def _unexpected(rows: Rows, context: RunContext, found: Findings) -> None:
+    """Everything read or stored was sent, to this queue, with this content, and not by a send that surely failed. In a
+    queue that is none of the run's stand copies of messages that were sent to the others."""
     sends = rows.memo(later.offered)
     message, queue, content, index = (rows.column(name) for name in ("message", "queue", "hash", "index"))
     stored = [rows.memo(facts.final_log).at, rows.memo(facts.tiered).at]
@@ -94,7 +95,7 @@ def _unexpected(rows: Rows, found: Findings) -> None:
     number, count = rows.memo(facts.messages)
     asked_in, seen_in = number[sends.invoke], number[at]
     source = first_in(asked_in, count, sends.invoke)[seen_in]
-    astray = (source < 0) | (queue[source] != queue[at])
+    astray = (source < 0) | (queue[source] != queue[at]) & facts.in_run(context, queue[at])
     source[astray] = -1  # a shard holds the sends to its own queues, and others say nothing of these
     damaged = ~astray & (content[source] != content[at])
     possible = any_in(asked_in[~sends.failed], count)[seen_in]

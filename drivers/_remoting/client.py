@@ -118,9 +118,9 @@ class QueueClient:
         answer = await self._request(queue, node, Command(code=Request.SEND_MESSAGE_V2, fields=fields, body=body))
         if answer.code == Response.SUCCESS:
             offset, position = number(answer.fields, "queueOffset"), number(answer.fields, "position")
-            return self._sent(node, _answer(node, queue, answer, offset=offset, position=position))
+            return self._sent(node, answered(node, queue, answer, offset=offset, position=position))
         self._forget(queue)
-        raise _outcome(answer, _answer(node, queue, answer))
+        raise outcome(answer, answered(node, queue, answer))
 
     async def pull(
         self,
@@ -152,7 +152,7 @@ class QueueClient:
         fields |= self._extra(node, source)
         asked = node or await self._master(queue)
         answer = await self._request(queue, asked, Command(code=Request.PULL_MESSAGE, fields=fields), wait_s)
-        result = _answer(
+        result = answered(
             asked,
             queue,
             answer,
@@ -171,18 +171,18 @@ class QueueClient:
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
         node, answer = await self._of_group(Request.UPDATE_CONSUMER_OFFSET, queue, group, {"commitOffset": str(offset)})
-        result = replace(_answer(node, queue, answer), offset=offset)
+        result = replace(answered(node, queue, answer), offset=offset)
         if answer.code == Response.SUCCESS:
             try:
                 return await self._by_master(queue, node, result)
             except Failed as error:
                 raise Unknown(error.reason, result) from error
         self._forget(queue)
-        raise _outcome(answer, result)
+        raise outcome(answer, result)
 
     async def committed(self, queue: QueueRef, group: str) -> Answer:
         node, answer = await self._of_group(Request.QUERY_CONSUMER_OFFSET, queue, group, {"setZeroIfNotFound": "false"})
-        result = _answer(node, queue, answer)
+        result = answered(node, queue, answer)
         if answer.code == Response.SUCCESS:
             return await self._by_master(queue, node, replace(result, offset=number(answer.fields, "offset")))
         if answer.code == Response.QUERY_NOT_FOUND:
@@ -194,7 +194,7 @@ class QueueClient:
         fields = {**self._named(queue), "committed": "true", **self._extra(node, "")}
         asked = node or await self._master(queue)
         answer = await self._request(queue, asked, Command(code=Request.GET_MAX_OFFSET, fields=fields))
-        result = _answer(asked, queue, answer)
+        result = answered(asked, queue, answer)
         if answer.code == Response.SUCCESS:
             minimum, maximum = await self._limits(queue, asked, answer)
             result = replace(result, minimum=minimum, maximum=maximum)
@@ -275,7 +275,7 @@ def _masters(route: bytes, group: str) -> list[str]:
     return [str(one["brokerAddrs"]["0"]) for one in brokers if "0" in one["brokerAddrs"]]
 
 
-def _outcome(answer: Command, result: Answer) -> Failed | Unknown:
+def outcome(answer: Command, result: Answer) -> Failed | Unknown:
     """Return what a refused write means: it was surely not stored, or its outcome is unknown."""
     sure = answer.code in NOT_STORED or TOO_FEW_REPLICAS in answer.remark
     return Failed(_reason(answer), result) if sure else Unknown(_reason(answer), result)
@@ -285,7 +285,7 @@ def _reason(answer: Command) -> str:
     return f"code {answer.code}: {answer.remark}"
 
 
-def _answer(node: str, queue: QueueRef, answer: Command, **more: Any) -> Answer:
+def answered(node: str, queue: QueueRef, answer: Command, **more: Any) -> Answer:
     return Answer(
         node=node,
         incarnation=number(answer.fields, "incarnation"),

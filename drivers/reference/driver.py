@@ -37,6 +37,7 @@ from drivers._remoting.requests import ask
 from drivers._remoting.topics import TopicClient
 from drivers.reference import controllers, java_client
 from drivers.reference.client import QueueClient
+from drivers.reference.deliveries import DeliveryMember, DeliveryProducer
 from drivers.reference.events import EVENTS
 from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.limits import LimitsClient
@@ -44,6 +45,7 @@ from drivers.reference.metadata import MetadataClient
 from drivers.reference.operator import Operator
 from drivers.reference.snapshots import describe, take
 from reference import codec
+from reference.broker.locks import LOCK_MS
 from reference.controller.dispatch import CLASSIC, mode_of
 from reference.raft.options import RaftOptions
 from reference.wire import requests
@@ -245,6 +247,14 @@ class Reference:
 
     def topics(self, network: Network, name: str) -> Topics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])
+
+    def delivery_producer(self, network: Network, name: str) -> DeliveryProducer:
+        return DeliveryProducer(network, name, self.nameservers, self.queues()[0])
+
+    def delivery_member(self, network: Network, name: str, group: str) -> DeliveryMember:
+        lock_ms = self.options.broker_options.get("lock_ms", LOCK_MS)
+        lock_s = int(str(lock_ms)) / 2000 if str(lock_ms).isdigit() else 0.0
+        return DeliveryMember(network, name, self.nameservers, group, self.queues(), lock_s)
 
     def library_lacks(self) -> Mapping[str, str]:
         """See :class:`chaos.driver.HasClientLibrary`."""

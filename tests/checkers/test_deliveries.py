@@ -306,6 +306,65 @@ def test_what_comes_only_from_the_copy_of_a_pop_group_has_come() -> None:
     assert "was given to group library-pop" in verdict.anomalies[0].explanation
 
 
+def send_back(history: History, sequence: int, *, type: str = "ok", group: str = GROUP) -> None:
+    value = {"group": group}
+    asked = history.invoke(
+        "send_back", process="back.0", queue=0, message=m(sequence), hash=content(m(sequence)), value=value
+    )
+    history.complete(asked, type, value={"again_ms": 1000} if type == "ok" else {})
+
+
+def handed_again(history: History, sequence: int, *, group: str = GROUP) -> None:
+    columns = {"message": m(sequence), "hash": content(m(sequence)), "value": {"group": group}}
+    history.complete(history.invoke("receive_again", process="back.1", queue=0, **columns), "ok")
+
+
+def sent_back(*, type: str = "ok", again: str = "", handed: bool = False, **more: Any) -> History:
+    """A message is handed out, sent back, and handed out ``again`` to this group or to nobody; ``handed``: also before
+    it was sent back."""
+    meta = {name: more.pop(name) for name in ("profile", "loss_window_s", "tells") if name in more}
+    fault = more.pop("fault", False)
+    history = run(**meta)
+    history.send(0)
+    receive(history, (0, 0))
+    if handed:
+        handed_again(history, 0)
+    send_back(history, 0, type=type)
+    if fault:
+        history.undo("kill", history.inject("kill", "broker-0"))
+    if again:
+        handed_again(history, 0, group=again)
+    return end(history, 0, **more)
+
+
+def test_what_was_sent_back_comes_again_to_its_own_group() -> None:
+    verdict = sent_back(again=GROUP).expect(DELIVERIES, validity=Validity.VALID)
+    assert verdict.counts["sent_back"] == 1
+    sent_back(type="info").expect(DELIVERIES, validity=Validity.VALID)  # it may not have been taken back
+    sent_back(type="fail").expect(DELIVERIES, validity=Validity.VALID)
+    for wrong in (sent_back(), sent_back(again="others"), sent_back(handed=True)):
+        verdict = wrong.verdict(DELIVERIES)
+        assert [one.name for one in verdict.anomalies if not one.lawful] == [A.NEVER_RETURNED]
+        assert "was sent back by group library-push, and taken back at" in verdict.anomalies[0].explanation
+        assert len(verdict.anomalies[0].rows) == 2
+
+
+def test_it_is_unknown_whether_comes_again_what_nobody_waited_for_long_enough() -> None:
+    for history in (sent_back(waited_s=3), sent_back(received=0), sent_back(waited="info")):
+        assert "nobody waited long enough" in history.verdict(DELIVERIES).why
+        assert history.verdict(DELIVERIES).validity is Validity.UNKNOWN
+    assert "given again is unknown" in sent_back(recovered=False).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+
+
+def test_a_weaker_profile_permits_that_it_never_comes_again() -> None:
+    lax = {"flush": "async", "acks": "master", "unclean": True, "min_in_sync": 1}
+    silent: dict[str, Any] = {"profile": lax, "tells": ["operations", "final-logs"], "fault": True}
+    permitted = sent_back(loss_window_s=1.0, **silent)
+    permitted.expect(DELIVERIES, A.NEVER_DELIVERED_BY_POLICY, validity=Validity.VALID)
+    assert "it is unknown" in sent_back(**silent).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    sent_back(profile=lax).expect(DELIVERIES, A.NEVER_RETURNED)
+
+
 def test_nothing_delivered_is_unknown_and_so_is_a_group_that_nobody_waited_for() -> None:
     verdict = end(run()).expect(DELIVERIES, validity=Validity.UNKNOWN)
     assert "no group was given a message" in verdict.why

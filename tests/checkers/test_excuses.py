@@ -35,6 +35,7 @@ EXPIRES = {
     A.UNANSWERED: "it is owed from recovery on, and again in each time without a fault that is long enough",
     A.NOT_RECOVERED: "it is owed when all faults are undone",
     A.CONFIRM_BEHIND: "it is judged after recovery, when no fault is left",
+    A.NEVER_RETURNED: "it is judged after recovery, when no fault is left",
     A.NEVER_DELIVERED: "it is judged after recovery, when no fault is left",
     A.VIEW_BEHIND: "it is judged after recovery, when no fault is left",
     A.MAP_LATE: "storage/test_placement.py::test_a_fault_that_is_long_over_excuses_no_map",

@@ -74,7 +74,7 @@ ELSEWHERE = (
         "where queues end, as answered",
     ),
     *("what the objects hold", "what each replica's own tier holds"),
-    *("what groups were given", "what orderly groups were given in order"),
+    *("what groups were given", "what orderly groups were given in order", "what members sent back"),
 )
 #: Kernels about what :func:`uploaders` tell.
 UPLOADING = ("where uploaded records end", "when uploaders upload")

@@ -21,15 +21,20 @@ from checkers.deliveries.given import DRIFT_NS, LATE_NS, LONGEST_MS
 from checkers.deliveries.promise import (
     NEVER_DELIVERED,
     NEVER_DELIVERED_BY_POLICY,
+    NEVER_RETURNED,
     OUT_OF_ORDER,
     PROMISE,
     ROLLED_BACK,
     TOO_EARLY,
     WITHHELD,
 )
+from checkers.deliveries.returned import LATE_NS as AGAIN_NS
 from tests.checkers.slow.plain import Call, Row, calls, read, row
 
-CLIENTS = ("send", "delay", "transact", "receive", "receive_again", "ack", "pull", "delivered", "drain", "caught_up")
+CLIENTS = (
+    *("send", "delay", "transact", "receive", "receive_again", "send_back", "ack"),
+    *("pull", "delivered", "drain", "caught_up"),
+)
 NEEDS = Needs(
     key=Key.QUEUE,
     rows=(own("op", *CLIENTS), *reads.FINAL_LOGS, *losses.TERMS),
@@ -57,6 +62,10 @@ class Deliveries:
         if facts.has_recovered(rows):
             _came_at_all(rows, context, it, found)
             _came_to_each(it, found)
+        if it.back:
+            _came_again(rows, context, it, found)
+        if facts.has_recovered(rows):
+            pass
         elif any(it.given.values()):
             found.gap("the system did not recover, so what it would still have delivered is unknown")
         return found.partial()
@@ -91,6 +100,8 @@ class _History:
     sends: list[Call]
     later: list[_Sent]
     acks: list[Call]
+    back: list[Call]
+    handed: list[Call]
     waits: list[tuple[str, Row, Row]]
     awaited: set[tuple[str, int]]
     known: set[int]
@@ -106,6 +117,8 @@ class _History:
             sends=[call for call in calls(rows, "send") if call.ok],
             later=[_sent(call) for call in calls(rows, "delay", "transact")],
             acks=sorted((call for call in calls(rows, "ack") if call.ok), key=lambda call: call.end.at),  # type: ignore[union-attr]
+            back=calls(rows, "send_back"),
+            handed=[call for call in calls(rows, "receive_again") if call.ok],
             waits=[(_group(one), one.begin, one.end) for one in asked if one.ok and one.end is not None],
             awaited={(_group(one), one.begin.queue) for one in asked},
             known={one.begin.queue for one in calls(rows, "drain") if one.ok},
@@ -221,6 +234,37 @@ def _came_at_all(rows: Rows, context: RunContext, it: _History, found: Findings)
             name, policy = (NEVER_DELIVERED_BY_POLICY, policy) if permitted else (NEVER_DELIVERED, "")
             story = (begin.index, done.index, ends[-1].index)
             found.add(name, "", *story, queue=begin.queue, message=begin.message, policy=policy)
+
+
+def _came_again(rows: Rows, context: RunContext, it: _History, found: Findings) -> None:
+    """What was taken back came to its group after that, if somebody waited for long enough."""
+    taken = [call for call in it.back if call.ok and call.end is not None]
+    found.count("sent_back", len(taken))
+    if not facts.has_recovered(rows):
+        if taken:
+            found.gap("the system did not recover, so what it would still have given again is unknown")
+        return
+    for call in taken:
+        begin, done = call.begin, call.end
+        assert done is not None
+        group = _group(call)
+        if any(
+            (_group(one), one.begin.message) == (group, begin.message) and one.end and one.end.at > begin.at
+            for one in it.handed
+        ):
+            continue
+        ends = [end for who, wait, end in it.waits if (who, wait.queue) == (group, begin.queue)]
+        late_ns = done.time_ns + max(0, done.number("again_ms")) * 1_000_000 + AGAIN_NS
+        if not ends or ends[-1].number("received") <= 0 or ends[-1].time_ns < late_ns:
+            found.gap(f"messages that group {group} sent back did not come again, but nobody waited long enough")
+            continue
+        state, policy = losses.cuts(rows, context, confirmed=False).why(rows, done.at)
+        if state is losses.Lost.UNDECIDED:
+            found.gap(f"messages that group {group} sent back did not come again, and {policy}")
+            continue
+        permitted = state is losses.Lost.PERMITTED
+        name, policy = (NEVER_DELIVERED_BY_POLICY, policy) if permitted else (NEVER_RETURNED, "")
+        found.add(name, "", begin.index, done.index, queue=begin.queue, message=begin.message, policy=policy)
 
 
 def _due(it: _History) -> Iterator[_Sent]:

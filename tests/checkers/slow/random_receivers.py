@@ -21,11 +21,15 @@ class RandomReceivers(RandomClients):
         self.due: list[tuple[int, int]] = []
         self.read: dict[tuple[str, int], int] = {}
         self.blank = rng.choice((0.0, 0.0, 0.05, 0.5))
+        self.waited_ms = 0
+
+    def add(self, kind: str, f: str, value: Any = None, **columns: Any) -> int:
+        return super().add(kind, f, value, **{"time_ns": (len(self.rows) + self.waited_ms) * 1_000_000, **columns})
 
     def step(self) -> None:
         f = self.rng.choices(
-            ("other", "send", "delay", "transact", "come", "receive", "receive_again", "ack"),
-            (8, 20, 5, 5, 8, 40, 4, 10),
+            ("other", "send", "delay", "transact", "come", "receive", "receive_again", "ack", "send_back"),
+            (8, 20, 5, 5, 8, 40, 4, 10, 2),
         )[0]
         if f == "other":
             super().step()
@@ -38,6 +42,8 @@ class RandomReceivers(RandomClients):
             self.later(f)
         elif f == "receive":
             self.receive(self.rng.choice(GROUPS), self.queue)
+        elif f == "send_back":
+            self.send_back()
         elif f in ("receive_again", "ack"):
             self.one(f)
 
@@ -45,7 +51,7 @@ class RandomReceivers(RandomClients):
         queue, message = self.queue, m(len(self.rows), self.queue)
         asked: dict[str, Any] = {"decision": self.rng.choice(("commit", "rollback"))}
         if f == "delay":
-            asked = {"delay_ms": self.rng.choice((0, 5, 100_000 if self.errs() else 50))}
+            asked = {"delay_ms": self.rng.choice((0, 5, 100_000 if self.likely(0.1) else 50))}
         outcome = self.rng.choices(("ok", "info", "fail", ""), (80, 8, 6, 6))[0]
         if (outcome in ("ok", "info") and asked.get("decision") != "rollback") or self.errs():
             self.due.append((queue, message))
@@ -76,7 +82,23 @@ class RandomReceivers(RandomClients):
             told = {"type": self.rng.choice(("ok", "ok", "info")), "value": {"group": "pop"}}
             self.call(f, {"group": "pop"}, told, queue=queue, message=message, **more)
 
+    def send_back(self) -> None:
+        """Some come again: most of these once they were taken back, to their group."""
+        queue = self.queue
+        if self.stored[queue]:
+            message, group = self.rng.choice(self.stored[queue]), self.rng.choice(GROUPS)
+            asked, columns = {"group": group}, {"queue": queue, "message": message, "hash": content(message)}
+            again_ms = self.rng.choice((0, 100, 100_000 if self.errs() else 0))
+            back = {"type": self.rng.choice(("ok", "ok", "ok", "info")), "value": {**asked, "again_ms": again_ms}}
+            self.call("send_back", asked, back, **columns)
+            if self.likely(0.7):
+                other = {"group": self.rng.choice(GROUPS)} if self.errs() else asked
+                self.call(
+                    "receive_again", other, {"type": self.rng.choice(("ok", "ok", "info")), "value": other}, **columns
+                )
+
     def drain(self, queue: int) -> None:
+        self.waited_ms += self.rng.choice((0, 0, 6000))
         for group in GROUPS:
             for _ in range(2 if self.likely(0.7) else 0):
                 self.receive(group, queue)
