@@ -18,8 +18,10 @@ from workloads._producers import body_of
 
 NAME = "deliveries"
 BEAT_S = 0.5
-#: What an operation of a member may last: it begins none on a queue whose lock does not hold for so long.
-WORK_S = 0.02
+#: A member looks for its queues this often at least, and so long it may not know that one is another's by now.
+LONGEST_BEAT_S = 2.0
+#: For so long at most a member that locks its queues works on what it has read.
+WORK_S = 0.2
 LONGEST_DELAY_MS = 9000
 
 
@@ -27,10 +29,10 @@ LONGEST_DELAY_MS = 9000
 class Options:
     """How many producers of each kind: ``plain``, ``batch`` (of up to ``batch_size`` messages), ``delay`` (of up to 9
     s), ``transaction`` (two of three are committed, one is rolled back; a share ``checked`` ends only when the system
-    asks). Together they send ``rate_per_s`` messages, or batches, of about ``body_bytes`` each. How many members the groups
-    have: ``push``, whose members send a share ``returns`` of their messages back, and ``orderly``, whose members lock
-    the queues that they read. Every ``change_s`` seconds on average a member ends: it leaves (a share ``leaves``) or
-    crashes, and another one comes within ``away_s``. After recovery the groups have ``drain_s`` to catch up, and as
+    asks). Together they send ``rate_per_s`` messages, or batches, of about ``body_bytes`` each. How many members the
+    groups have: ``push``, whose members send a share ``returns`` of their messages back, and ``orderly``, whose members
+    lock the queues that they read. Every ``change_s`` seconds on average a member ends: it leaves (a share ``leaves``)
+    or crashes, and another one comes within ``away_s``. After recovery the groups have ``drain_s`` to catch up, and as
     long has the reading of each queue to its end."""
 
     plain: int = field(default=1, metadata={"within": range(101)})
@@ -47,7 +49,7 @@ class Options:
     change_s: float = 8.0
     leaves: float = 0.5
     away_s: float = 2.0
-    drain_s: float = 60.0
+    drain_s: float = 25.0
 
     def __post_init__(self) -> None:
         if not self.producers or not self.groups:
@@ -263,13 +265,14 @@ class _Member:
         self._queues: list[QueueRef] = []
         self._next: dict[int, int] = {}
         self._locked: dict[int, int] = {}
+        self._beat_s = BEAT_S + (LONGEST_BEAT_S - BEAT_S) * rng.random()
 
     async def be(self, over: Callable[[], bool], returns: float) -> None:
         """Consume until this member is ``over``."""
         load, beat_ns = self._load, 0
         while not over():
             if load.now_ns() >= beat_ns:
-                beat_ns = load.now_ns() + round(BEAT_S * 1e9)
+                beat_ns = load.now_ns() + round(self._beat_s * 1e9)
                 await self._beat()
             found = False
             for queue in list(self._queues):
@@ -291,10 +294,11 @@ class _Member:
                 self._next.pop(queue.index, None)
             if self._in_order and lost:
                 self._locked = {index: until for index, until in self._locked.items() if index in mine}
-                await outcome_of(lambda: self._client.unlock(lost))
+                await self._unlock(lost)
         if self._in_order and self._queues:
             until_ns = self._load.now_ns() + round(self._client.lock_s * 1e9)
-            held = await outcome_of(lambda: self._client.lock(self._queues))
+            asked = {"asked": [queue.index for queue in self._queues], "for_ms": round(self._client.lock_s * 1e3)}
+            held = await self._worker.do("lock", lambda: self._client.lock(self._queues), **asked, **self._who)
             if held.ok:
                 self._locked = dict.fromkeys(cast(Sequence[int], held.answer.value["queues"]), until_ns)
 
@@ -319,14 +323,13 @@ class _Member:
         if not self._may_work(queue):
             return False
         begin = self._next[queue.index]
-        asked = {"offset": begin, "limit": PULL_LIMIT, **who}
-        read = await worker.do("pull", lambda: client.pull(queue, begin, limit=PULL_LIMIT), queue=queue, **asked)
+        read = await self._read(queue, begin)
         following = after(begin, read)
         if not read.answer.messages:
             self._next[queue.index] = following
             return following > begin
         note(self._load, "seen", queue, read.answer.messages[-1].offset)
-        await self._work(queue, read.answer.messages)
+        await self._note_given(queue, read.answer.messages)
         if returns and not self._in_order and not await self._send_back(queue, read.answer.messages, returns):
             return True
         if not self._may_work(queue):
@@ -335,7 +338,19 @@ class _Member:
         await worker.do("commit", lambda: client.commit(queue, following), queue=queue, offset=following, **who)
         return True
 
-    async def _work(self, queue: QueueRef, messages: tuple[Delivered, ...]) -> None:
+    async def _read(self, queue: QueueRef, begin: int) -> Outcome:
+        """Read some messages. A member that locks the queue also works on them, which takes a moment, before the read
+        ends: no other one may read there by then."""
+
+        async def pull() -> Answer:
+            read = await self._client.pull(queue, begin, limit=PULL_LIMIT)
+            if self._in_order and read.messages:
+                await self._load.sleep(WORK_S * self._rng.random())
+            return read
+
+        return await self._worker.do("pull", pull, queue=queue, offset=begin, limit=PULL_LIMIT, **self._who)
+
+    async def _note_given(self, queue: QueueRef, messages: tuple[Delivered, ...]) -> None:
         async def given() -> Answer:
             return Answer(messages=messages)
 
@@ -373,8 +388,12 @@ class _Member:
 
     async def leave(self) -> None:
         if self._in_order and self._queues:
-            await outcome_of(lambda: self._client.unlock(self._queues))
+            await self._unlock(self._queues)
         await outcome_of(self._client.leave)
+
+    async def _unlock(self, queues: Sequence[QueueRef]) -> None:
+        asked = [queue.index for queue in queues]
+        await self._worker.do("unlock", lambda: self._client.unlock(queues), asked=asked, **self._who)
 
 
 def create(options: Options) -> DeliveryLoad:

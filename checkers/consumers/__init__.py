@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checkers.consumers.committed import Committed
 from checkers.consumers.known import Known
+from checkers.consumers.locks import Locks
 from checkers.consumers.messages import Messages
 from checkers.consumers.owners import Owners
 from checkers.consumers.passed import Passed
@@ -21,5 +22,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages | Known | Owners]:
-    return (Committed(), Reached(), Passed(), Messages(), Known(), Owners())
+def create(options: Options) -> Sequence[Committed | Reached | Passed | Messages | Known | Owners | Locks]:
+    return (Committed(), Reached(), Passed(), Messages(), Known(), Owners(), Locks())

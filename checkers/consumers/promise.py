@@ -38,7 +38,8 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=DOUBLE_OWNER,
-            meaning="a queue was two members' of a group at once: both pulled it, or one generation gave it to both",
+            meaning="a queue was two members' of a group at once: both pulled it, held its lock, or own it in one"
+            " generation",
             headline=("Two consumers of one group owned a queue at once",),
             harm=Harm.CLIENTS,
         ),

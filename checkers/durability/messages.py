@@ -44,7 +44,7 @@ class Messages:
         end.note(found)
         _recovered(rows, context, found, end, end.judged(rows, context))
         _unexpected(rows, context, found)
-        _appended_twice(rows, found)
+        _appended_twice(rows, context, found)
         return found.partial()
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
@@ -125,7 +125,7 @@ def _unexpected(rows: Rows, context: RunContext, found: Findings) -> None:
     report_all(CORRUPT, "the message arrived with another content than was sent.", at[damaged])
 
 
-def _appended_twice(rows: Rows, found: Findings) -> None:
+def _appended_twice(rows: Rows, context: RunContext, found: Findings) -> None:
     """Check that a message stands at no more offsets of a queue than it had attempts there that may have succeeded. An
     attempt that the system knows for a repetition stores nothing besides the one before it."""
     sends = rows.memo(facts.sends)
@@ -136,6 +136,7 @@ def _appended_twice(rows: Rows, found: Findings) -> None:
         rows.where(kind="op", f="delivered")[rows.memo(facts.drain_reads)],
     ]
     at = np.concatenate(parts)
+    at = at[facts.in_run(context, queue[at])]  # a group's own queue has a copy for each time that one is sent back
     at = _at_several(rows, *only(message[at] >= 0, at))
     order, starts = facts.groups(message[at], queue[at], offset[at])
     at = at[order[starts]]

@@ -37,7 +37,9 @@ def never_cut_below(rows: Rows, found: Findings, node: str, masters: Flags, perm
 
 
 def ends_with_all(rows: Rows, found: Findings, node: str, log: Log) -> None:
-    """Check that after the run, too, a node's log does not end below what it has confirmed."""
+    """Check that after the run, too, a node's log does not end below what it had confirmed before nodes were asked: it
+    may go on while it is read."""
+    log.forget_since(facts.phase_index(rows, "collect"))
     for at in rows.where(kind="final", f="node", node=node).tolist():
         end = rows.value(at).get("end")
         if log.dropped < 0 and isinstance(end, int) and end < log.highest and not log.is_permitted(at):
@@ -59,7 +61,7 @@ class Log:
         self._confirms = confirms
         self._trims = trims
         self._goes_on = _one_term(rows, confirms, masters)
-        self._confirmed = self._trimmed = 0
+        self._confirmed = self._trimmed = self._since = 0
         self.highest = self.witness = self.dropped = -1
         self._first, self._generation, self._disk = 0, -1, ""
 
@@ -70,6 +72,7 @@ class Log:
             if self.dropped >= 0:
                 self._report(self.dropped)
                 self.highest = self.dropped = -1
+                self._since = begin
             self._confirm(slice(begin, confirmed))
         if self._trimmed < trimmed:
             self._trimmed, self._first = trimmed, int(self._position[self._trims[trimmed - 1]])
@@ -88,8 +91,22 @@ class Log:
         self.highest = int(highest[-1])
         self.witness = int(witnesses[np.searchsorted(highest, self.highest)])
 
+    def forget_since(self, index: int) -> None:
+        """Forget what was confirmed after the row of this ``index`` (-1: forget nothing)."""
+        kept = self._confirms[self._since : self._confirmed]
+        kept = kept[self._rows.column("index")[kept] < index]
+        if 0 <= index <= self._rows.column("index")[self.witness] and self.highest >= 0:
+            self.highest = int(self._position[kept].max(initial=-1))
+            self.witness = int(kept[self._position[kept] == self.highest][0]) if len(kept) else -1
+
     def take(self, at: int) -> None:
         """Follow a row that may have taken something away."""
+        before = self.highest
+        self._take(at)
+        if self.highest < before:
+            self._since = self._confirmed
+
+    def _take(self, at: int) -> None:
         f, where, value = self._rows.text("f", at), int(self._position[at]), self._rows.value(at)
         if f == "start":
             now, word = int(value.get("generation", self._generation + 1)), str(value.get("disk", ""))

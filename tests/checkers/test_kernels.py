@@ -30,6 +30,7 @@ from checkers import consumers as groups
 from checkers.agreement.content import Content as Agreement
 from checkers.consumers import messages, passed, reached
 from checkers.consumers.known import Known
+from checkers.consumers.locks import Locks
 from checkers.consumers.owners import Owners
 from checkers.durability import acknowledged
 from checkers.durability.acknowledged import Acknowledged
@@ -104,7 +105,7 @@ class Consumers:
     needs: Needs = slow_consumers.ALL
 
     def examine(self, rows: Rows, context: RunContext) -> Partial:
-        kernels = [law for law in groups.create(groups.Options()) if not isinstance(law, Known | Owners)]
+        kernels = [law for law in groups.create(groups.Options()) if not isinstance(law, Known | Owners | Locks)]
         committed, ends, offsets, given = (law.examine(rows, context) for law in kernels)
         found = (reached.beyond(ends.facts), passed.skipped(offsets.facts))
         never_given = messages.never_given((*offsets.facts, *given.facts))

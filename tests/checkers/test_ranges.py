@@ -75,6 +75,7 @@ ELSEWHERE = (
     ),
     *("what the objects hold", "what each replica's own tier holds"),
     *("what groups were given", "what orderly groups were given in order", "what members sent back"),
+    "who holds locks of queues",
 )
 #: Kernels about what :func:`uploaders` tell.
 UPLOADING = ("where uploaded records end", "when uploaders upload")

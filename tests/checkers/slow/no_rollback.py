@@ -16,7 +16,7 @@ from checkers.no_rollback.cuts import CONFIRM_ROLLBACK
 from checkers.no_rollback.others import OTHERS
 from checkers.no_rollback.own_log import OWN_LOG
 from checkers.no_rollback.promise import CONFIRM_BEYOND_SET, PROMISE
-from tests.checkers.slow.plain import Row, some
+from tests.checkers.slow.plain import Row, row, some
 
 #: What both kernels need that this is the oracle of.
 BOTH = replace(OWN_LOG, rows=(*OWN_LOG.rows, *OTHERS.rows), columns=COLUMNS)
@@ -122,14 +122,19 @@ def _never_goes_back(rows: Rows, found: Findings, node: str) -> None:
     It may lose all with its disk, and may drop all to begin again from the tier, before it confirms anything else."""
     names = ("confirm", "truncate", "recovered", "start", "bootstrap", "retention")
     mine = [one for one in some(rows, "trace", *names) if one.node == node]
-    replica = _Replica()
+    phases = [row(rows, at) for at in rows.where(kind="harness", f="phase").tolist()]
+    asked = [one.index for one in phases if one.value.get("phase") == "collect"]
+    replica, then = _Replica(), _Replica()  # ``then``: as it was when the nodes were asked for their logs
     for one in sorted(mine, key=lambda one: (one.incarnation, one.step, one.index)):
         replica.live(one)
+        if not (asked and one.f == "confirm" and one.index > asked[0]):
+            then.live(one)
+    then.broken.clear()
     for one in some(rows, "final", "node"):
         end = one.value.get("end")
-        if one.node == node and replica.dropped is None and isinstance(end, int) and end < replica.bound:
-            replica.breaks(one)
-    for confirm, at in replica.broken:
+        if one.node == node and then.dropped is None and isinstance(end, int) and end < then.bound:
+            then.breaks(one)
+    for confirm, at in [*replica.broken, *then.broken]:
         found.add(CONFIRM_ROLLBACK, "", confirm.index, at.index)
 
 

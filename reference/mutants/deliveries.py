@@ -1,0 +1,366 @@
+"""Planted bugs of messages that come later, of batches, and of groups: members, locks, and what they send back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chaos.node import Env
+from reference.broker import properties
+from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
+from reference.broker.deferral import Deferral
+from reference.broker.deferred import Deferred
+from reference.broker.lock_requests import LockRequests
+from reference.broker.producer_requests import DEAD_PREFIX, RETRY_PREFIX, ProducerRequests
+from reference.broker.queues import Queue, Queues
+from reference.broker.retention import Retention
+from reference.broker.sends import SendRequest
+from reference.mutants._planted import Planted
+from reference.wire.command import Command
+
+SCENARIO = "deliveries"
+_MS = 1_000_000
+
+
+class HalfAtOnce(ProducerRequests):
+    """A half message goes into its queue like any other; how its transaction ends changes nothing."""
+
+    def _defer(self, env: Env, source: str, asked: SendRequest, due_ms: int) -> dict[str, str]:
+        if due_ms >= 0:
+            return super()._defer(env, source, asked, due_ms)
+        queue = self._broker.find_queue(asked.topic, asked.queue_id)
+        return self._put(env, source, queue, [asked])
+
+
+class NeverCopied(Deferral):
+    """What waits is never written again."""
+
+    def make_room(self, env: Env) -> None:
+        pass
+
+
+class DelaysOfThisTerm(NeverCopied):
+    """A new master waits for the messages that it was sent itself."""
+
+    def promoted(self, env: Env) -> None:
+        super().promoted(env)
+        waiting = self._broker.queues.deferred
+        self._alarms = [(at, key) for at, key in self._alarms if (entry := waiting.get(key)) and entry.is_half]
+
+
+class HalvesOfThisTerm(NeverCopied):
+    """A new master asks for the transactions that it was sent itself."""
+
+    def promoted(self, env: Env) -> None:
+        super().promoted(env)
+        waiting = self._broker.queues.deferred
+        self._alarms = [(at, key) for at, key in self._alarms if (entry := waiting.get(key)) and not entry.is_half]
+
+
+class NobodyIsAsked(Deferral):
+    """A transaction whose end was not heard stays open."""
+
+    def _ask(self, env: Env, entry: Deferred) -> None:
+        pass
+
+
+class CommitsWhateverIsSaid(Deferral):
+    """A message of a transaction comes once its producer has said anything at all."""
+
+    def roll_back(self, env: Env, entry: Deferred) -> None:
+        self.deliver(env, entry)
+
+
+class RollsBackWithoutProducers(Deferral):
+    """Where no producer of the group is connected, the transaction counts as given up."""
+
+    def _ask(self, env: Env, entry: Deferred) -> None:
+        if self._clients.producers(entry.group):
+            super()._ask(env, entry)
+        else:
+            self._give_up(env, entry)
+
+
+class SecondsRoundedDown(Deferral):
+    """Delays are kept in whole seconds, by a wheel that begins a second early."""
+
+    def come_ms(self, entry: Deferred) -> int:
+        return entry.due_ms // 1000 * 1000 - 1000
+
+
+class ForgottenWithTheLog(Retention):
+    """Files go though messages in them wait to come to their queue ..."""
+
+    def first_waiting(self) -> int:
+        return self._broker.log.end
+
+
+class ForgetsWithTheLog(Queues):
+    """... and are forgotten with them."""
+
+    def drop_before(self, position: int) -> None:
+        super().drop_before(position)
+        for entry in self.deferred.waiting():
+            if entry.position < position:
+                self.deferred.settle(entry.key)
+
+
+class FirstQueueForAll(Deferral):
+    """Messages that waited all come to the first queue of their topic."""
+
+    def deliver(self, env: Env, entry: Deferred) -> None:
+        log = self._broker.log
+        read, first = log.read_record, properties.REAL_QUEUE
+        data = read(env, entry.position, entry.size)
+        values = properties.read(log.decode(data).properties)
+        if values.get(first, "0") != "0" and not values.get(properties.REAL_TOPIC, "").startswith("%"):
+            self._producer.settle(env, entry.key)
+            self._moving.add(entry.key)
+            return self._elsewhere(env, data, values)
+        return super().deliver(env, entry)
+
+    def _elsewhere(self, env: Env, data: bytes, values: dict[str, str]) -> None:
+        self._append_deferred(env, data, {**values, properties.REAL_QUEUE: "0", properties.DUE_MS: "1"})
+
+
+class PropertiesLost(Deferral):
+    """A message comes without its properties, and so without its key."""
+
+    def delivered_properties(self, entry: Deferred, values: dict[str, str]) -> dict[str, str]:
+        return {}
+
+
+class BatchPartlyStored(ProducerRequests):
+    """Of a batch the first message is stored, and all are acknowledged."""
+
+    def _put(self, env: Env, source: str, queue: Queue, parts: Sequence[SendRequest]) -> dict[str, str]:
+        return super()._put(env, source, queue, parts[:1])
+
+
+class BatchNamesItsEnd(ProducerRequests):
+    """The answer to a batch names the offset of its last message; its producer counts from there."""
+
+    def _put(self, env: Env, source: str, queue: Queue, parts: Sequence[SendRequest]) -> dict[str, str]:
+        answer = super()._put(env, source, queue, parts)
+        return {**answer, "queueOffset": str(int(answer["queueOffset"]) + len(parts) - 1)}
+
+
+class LocksInMemory(LockRequests):
+    """Locks live in the master's memory, and the next master knows none of them."""
+
+    def _write(self, env: Env, group: str, queues: Sequence[Queue], client: str, until_ms: int) -> None:
+        for queue in queues:
+            self._changing[group, queue.index] = client, until_ms, 1 << 62
+
+
+class LocksNotRenewed(LockRequests):
+    """A lock ends so long after it was given first, though its holder renews it."""
+
+    def __init__(self, broker: Any, producer: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(broker, producer, options)
+        self._given: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def holder(self, group: str, queue: int, now_ms: int) -> str:
+        client = super().holder(group, queue, now_ms)
+        first, since_ms = self._given.get((group, queue), ("", 0))
+        if client != first:
+            self._given[group, queue] = client, now_ms
+            return client
+        return client if now_ms < since_ms + self._lock_ms else ""
+
+
+class LocksForAll(LockRequests):
+    """Who asks for a lock gets it."""
+
+    def holder(self, group: str, queue: int, now_ms: int) -> str:
+        return ""
+
+
+class ReturnsDropped(Deferral):
+    """A message that comes back is taken, and nothing is written of it."""
+
+    def _append_deferred(
+        self, env: Env, data: bytes, values: dict[str, str], prepared: int = 0, reconsume_times: int | None = None
+    ) -> None:
+        if not values.get(properties.REAL_TOPIC, "").startswith(RETRY_PREFIX) or prepared:
+            super()._append_deferred(env, data, values, prepared, reconsume_times)
+
+
+class AllReturnsAreDead(Deferral):
+    """A message that comes back goes to the dead letters at the first time."""
+
+    def _append_deferred(
+        self, env: Env, data: bytes, values: dict[str, str], prepared: int = 0, reconsume_times: int | None = None
+    ) -> None:
+        topic = values.get(properties.REAL_TOPIC, "")
+        if topic.startswith(RETRY_PREFIX):
+            values = {**values, properties.REAL_TOPIC: DEAD_PREFIX + topic.removeprefix(RETRY_PREFIX)}
+        super()._append_deferred(env, data, values, prepared, reconsume_times)
+
+
+class GhostMembers(ConsumerRequests):
+    """A member whose connection has ended goes on to count, and its queues have no reader."""
+
+    def closed(self, env: Env, peer: str) -> None:
+        clients = self.clients
+        self.clients = type(clients)()
+        super().closed(env, peer)
+        self.clients = clients
+
+
+class OffsetsResetAtRebalance(ConsumerRequests):
+    """For a second after its members have changed, a group has no offsets."""
+
+    def __init__(self, broker: ConsumerBroker) -> None:
+        super().__init__(broker)
+        self._members: dict[str, tuple[tuple[str, ...], int]] = {}
+
+    def committed(self, env: Env, source: str, message: Command) -> None:
+        group = message.fields.get("consumerGroup", "")
+        now = tuple(sorted(client for client, groups in self.clients._clients.values() if group in groups))
+        before, since_ns = self._members.get(group, (now, 0))
+        if now != before:
+            since_ns = env.mono_ns()
+        self._members[group] = now, since_ns
+        if since_ns and env.mono_ns() < since_ns + 1_000_000_000:
+            self._asked_queue(message)
+            env.send(source, message.reply(fields={"offset": "0", **self._broker.identity_fields(env)}))
+        else:
+            super().committed(env, source, message)
+
+
+MUTANTS = (
+    Planted(
+        name="half-message-visible",
+        law="deliveries",
+        stands_for="a broker that knows no transactions: consumers are given what is rolled back later",
+        parts={"broker": {"producer_requests": HalfAtOnce}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="delay-forgotten-at-switch",
+        law="deliveries",
+        stands_for="apache/rocketmq #6165: schedule offsets that a slave does not load when it becomes the master",
+        parts={"broker": {"deferral": DelaysOfThisTerm}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="half-message-forgotten",
+        law="deliveries",
+        stands_for="check-backs that only the master of the half message sends: after a switch nobody is asked",
+        parts={"broker": {"deferral": HalvesOfThisTerm}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="check-back-lost",
+        law="deliveries",
+        stands_for="a transaction whose end was not heard stays open for ever, since nobody asks its producer",
+        parts={"broker": {"deferral": NobodyIsAsked}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="rollback-commits",
+        law="deliveries",
+        stands_for="an end of a transaction whose flag is compared with a mask: rollback (12) has the bit of commit",
+        parts={"broker": {"deferral": CommitsWhateverIsSaid}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="transaction-given-up-early",
+        law="deliveries",
+        stands_for="a check-back while no producer is connected, as right after a switch, counts as a rollback",
+        parts={"broker": {"deferral": RollsBackWithoutProducers}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="delay-in-whole-seconds",
+        law="deliveries",
+        stands_for="RocketMQ's timer rounds down to timerPrecisionMs: a message comes before its time",
+        parts={"broker": {"deferral": SecondsRoundedDown}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="waiting-messages-deleted",
+        law="deliveries",
+        stands_for="commit log files that expire by time or size while the timer still points into them",
+        parts={"broker": {"retention": ForgottenWithTheLog, "queues": ForgetsWithTheLog, "deferral": NeverCopied}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="waiting-message-to-first-queue",
+        law="durability",
+        stands_for="the queue of a message that waits is not kept with it (REAL_QID): it comes to another one",
+        parts={"broker": {"deferral": FirstQueueForAll}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="waiting-message-loses-properties",
+        law="durability",
+        stands_for="properties that are not copied when a message is stored again: its key and tags are gone",
+        parts={"broker": {"deferral": PropertiesLost}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="batch-partly-stored",
+        law="durability",
+        stands_for="a batch is answered when its first message is stored",
+        parts={"broker": {"producer_requests": BatchPartlyStored}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="batch-names-its-end",
+        law="durability",
+        stands_for="an offset of a batch that one side takes for its first message's and the other for its last one's",
+        parts={"broker": {"producer_requests": BatchNamesItsEnd}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="locks-in-memory",
+        law="consumers",
+        stands_for="RocketMQ's RebalanceLockManager: after a switch of masters a queue has two orderly readers",
+        parts={"broker": {"lock_requests": LocksInMemory}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="lock-not-renewed",
+        law="consumers",
+        stands_for="a lease whose renewal is answered and changes nothing",
+        parts={"broker": {"lock_requests": LocksNotRenewed}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="locks-for-all",
+        law="consumers",
+        stands_for="members that are told apart by a word that all of a host share: each holds every lock",
+        parts={"broker": {"lock_requests": LocksForAll}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="returned-message-dropped",
+        law="deliveries",
+        stands_for="a message that is sent back is acknowledged in its queue and stored nowhere",
+        parts={"broker": {"deferral": ReturnsDropped}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="returned-message-dead",
+        law="deliveries",
+        stands_for="a count of returns that begins at its end: the first return goes to the dead letters",
+        parts={"broker": {"deferral": AllReturnsAreDead}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="ghost-members",
+        law="deliveries",
+        stands_for="a member that crashed stays in the list of its group, and nobody reads its queues",
+        parts={"broker": {"consumer_requests": GhostMembers}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="offsets-reset-at-rebalance",
+        law="consumers",
+        stands_for="a rebalance that overtakes the commit of the member before: the group begins again",
+        parts={"broker": {"consumer_requests": OffsetsResetAtRebalance}},
+        scenario=SCENARIO,
+    ),
+)
