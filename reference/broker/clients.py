@@ -1,4 +1,4 @@
-"""The clients that a broker knows: who is connected, and in which groups of consumers and of producers."""
+"""The consumers that a broker knows: who is connected, and in which groups."""
 
 from __future__ import annotations
 
@@ -19,42 +19,23 @@ class Clients:
 
     def __init__(self) -> None:
         self._clients: dict[str, tuple[str, tuple[str, ...]]] = {}  # connection → client id, groups
-        self._producers: dict[str, tuple[str, ...]] = {}  # connection → groups
 
     def heartbeat(self, env: Env, source: str, message: Command) -> None:
-        """34: who consumes, and who produces, in which group."""
-        value = {"consumerDataSet": [], "producerDataSet": [], **read_object(message.body)}
+        """34: who consumes in which group."""
+        value = {"consumerDataSet": [], **read_object(message.body)}
         groups = tuple(item(consumer, "groupName", str) for consumer in listed(value, "consumerDataSet", dict))
-        producers = tuple(item(producer, "groupName", str) for producer in listed(value, "producerDataSet", dict))
         client = item(value, "clientID", str)
         env.send(source, message.reply())
-        if producers:
-            self._producers[source] = producers
-        else:
-            self._producers.pop(source, None)
         self._set(env, source, client, groups)
 
     def unregister(self, env: Env, source: str, message: Command) -> None:
-        """35: a consumer or a producer leaves its group, or, where no group is named, the whole client does."""
+        """35: a consumer leaves its group, or, where no group is named, the whole client does. Of the producers of a
+        client nothing is known here."""
         consumer, producer = (optional_text(message.fields, name) for name in ("consumerGroup", "producerGroup"))
         env.send(source, message.reply())
         client, groups = self._clients.get(source, ("", ()))
         stay = consumer or producer
-        left = tuple(one for one in self._producers.pop(source, ()) if stay and one != producer)
-        if left:
-            self._producers[source] = left
         self._set(env, source, client, tuple(one for one in groups if one != consumer) if stay else ())
-
-    @staticmethod
-    def given(message: Command) -> list[str]:
-        """Return the groups in a heartbeat whose members are given messages (``CONSUME_PASSIVELY``): they send some
-        back."""
-        consumers = listed({"consumerDataSet": [], **read_object(message.body)}, "consumerDataSet", dict)
-        return [item(one, "groupName", str) for one in consumers if one.get("consumeType") == "CONSUME_PASSIVELY"]
-
-    def producers(self, group: str) -> list[str]:
-        """Return the connections of a group's producers, in order of their names."""
-        return sorted(connection for connection, groups in self._producers.items() if group in groups)
 
     def members(self, env: Env, source: str, message: Command) -> None:
         """38: client ids of a group."""
@@ -66,7 +47,6 @@ class Clients:
 
     def closed(self, env: Env, peer: str) -> None:
         """Forget the client at the other end of a connection that is gone."""
-        self._producers.pop(peer, None)
         self._set(env, peer, "", ())
 
     def _set(self, env: Env, connection: str, client: str, groups: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from chaos.node import Env
-from reference.broker.clients import Clients
 from reference.broker.parts import Refused, Service
 from reference.broker.pulls import Pull, PullRequests
 from reference.broker.queues import Queue
@@ -33,7 +32,6 @@ class ConsumerRequests(PullRequests[Queue]):
     def __init__(self, broker: ConsumerBroker) -> None:
         super().__init__()
         self._broker = broker
-        self.clients = Clients()
 
     # Pull
 
@@ -42,7 +40,7 @@ class ConsumerRequests(PullRequests[Queue]):
         fields, broker = message.fields, self._broker
         broker.must_serve(any_replica=fields.get("anyReplica") == "true")
         queue = broker.find_queue(text(fields, "topic"), whole(fields, "queueId"))
-        self._read(env, Pull.read(env, source, message, queue, broker.epoch))
+        self._read(env, Pull.read(env, source, message, queue, broker.epoch, self.subscriptions.of_pull(message)))
 
     def _read(self, env: Env, pull: Pull[Queue]) -> None:
         queue, end = pull.queue, self._broker.readable_end(pull.queue)
@@ -51,7 +49,7 @@ class ConsumerRequests(PullRequests[Queue]):
         elif pull.offset < queue.first:
             self._moved(env, pull, queue.first)
         elif pull.offset < end:
-            self._found(env, pull, self._local(env, pull, end), "local")
+            self._give(env, pull, self._local(env, pull, end), "local")
         elif pull.offset == end and self._may_hold(env, pull):
             self._hold(env, pull)
         elif pull.offset == end:
@@ -88,7 +86,7 @@ class ConsumerRequests(PullRequests[Queue]):
         elif answer.too_small:
             self._moved(env, pull, answer.start)
         elif answer.records:
-            self._found(env, pull, [stored.data for stored in answer.records], "tier")
+            self._give(env, pull, [stored.data for stored in answer.records], "tier")
         elif pull.demand != "tier" and pull.offset < pull.queue.first:
             self._beside_tier(env, pull)
         else:
@@ -161,7 +159,3 @@ class ConsumerRequests(PullRequests[Queue]):
         if offset is None:
             raise Refused(Response.QUERY_NOT_FOUND, "the group has no offset for this queue")
         env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
-
-    def closed(self, env: Env, peer: str) -> None:
-        self.clients.closed(env, peer)
-        super().closed(env, peer)

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from chaos.node import DiskFull, Env
 from reference.broker import properties
-from reference.broker.clients import Clients
 from reference.broker.deferred import Deferred, as_copy, as_message
 from reference.broker.parts import Refused, Service
 from reference.broker.producer_requests import DEAD_PREFIX, RETRY_PREFIX, ProducerRequests
@@ -30,6 +29,7 @@ from reference.broker.records import (
     source_of,
 )
 from reference.broker.sends import LEVELS_S
+from reference.broker.subscriptions import Subscriptions
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import optional_text, text, whole
@@ -69,7 +69,7 @@ class Deferral:
     heap of what is to be done with each: nobody looks at all that waits."""
 
     def __init__(
-        self, broker: DeferringBroker, producer: ProducerRequests, clients: Clients, options: Mapping[str, Any]
+        self, broker: DeferringBroker, producer: ProducerRequests, clients: Subscriptions, options: Mapping[str, Any]
     ) -> None:
         self._broker = broker
         self._producer = producer
@@ -245,7 +245,7 @@ class Deferral:
 
     def _ask(self, env: Env, entry: Deferred) -> None:
         """39: ask one of the group's producers how the transaction of a half message ends."""
-        producers = self._clients.producers(entry.group)
+        producers = self._clients.producers_of(entry.group)
         if not producers:
             return
         self._asked += 1

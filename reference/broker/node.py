@@ -97,7 +97,7 @@ class Broker:
         self.replication = replication(self, options)
         self._producer_requests = producer_requests(self, options)
         self._consumer_requests = consumer_requests(self)
-        self._deferral = deferral(self, self._producer_requests, self._consumer_requests.clients, options)
+        self._deferral = deferral(self, self._producer_requests, self._consumer_requests.subscriptions, options)
         self._lock_requests = lock_requests(self, self._producer_requests, options)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._recovering = True
@@ -126,8 +126,9 @@ class Broker:
             Request.GET_MAX_OFFSET: consumer.maximum,
             Request.GET_MIN_OFFSET: consumer.minimum,
             Request.HEART_BEAT: self._heartbeat,
-            Request.UNREGISTER_CLIENT: consumer.clients.unregister,
+            Request.UNREGISTER_CLIENT: consumer.subscriptions.unregister,
             Request.GET_CONSUMER_LIST_BY_GROUP: consumer.clients.members,
+            Request.CHECK_CLIENT_CONFIG: consumer.subscriptions.check,
             Request.GET_BROKER_RUNTIME_INFO: admin.runtime_info,
             Request.GET_BROKER_HA_STATUS: admin.ha_status,
             Request.GET_BROKER_EPOCH_CACHE: admin.epoch_cache,
@@ -336,9 +337,9 @@ class Broker:
 
     def _heartbeat(self, env: Env, source: str, message: Command) -> None:
         """34: groups that are given messages get a topic for those that they send back."""
-        clients = self._consumer_requests.clients
-        clients.heartbeat(env, source, message)
-        for group in clients.given(message) if self.is_master else ():
+        subscriptions = self._consumer_requests.subscriptions
+        subscriptions.heartbeat(env, source, message)
+        for group in subscriptions.given(source) if self.is_master else ():
             with suppress(Refused):
                 self._producer_requests.make_topic(env, RETRY_PREFIX + group)
 

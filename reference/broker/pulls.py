@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from chaos.node import Env, Malformed
+from reference.broker.clients import Clients
+from reference.broker.filters import Filter
+from reference.broker.records import decode
+from reference.broker.subscriptions import Subscriptions
 from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import whole
@@ -22,9 +27,32 @@ _MS = 1_000_000
 Q = TypeVar("Q")
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a pull is given of the records that were read for it: those that a filter selects, so many at most, and of
+    so many bytes, but for the first one."""
+
+    filter: Filter
+    max_count: int
+    max_bytes: int
+
+    def of(self, records: Sequence[bytes]) -> tuple[list[bytes], int]:
+        """Return the records that are given, and how many of ``records`` are then behind the reader."""
+        found: list[bytes] = []
+        size = 0
+        for at, data in enumerate(records):
+            if self.filter(decode(data).properties):
+                size += len(data)
+                if len(found) == self.max_count or (found and size > self.max_bytes):
+                    return found, at
+                found.append(data)
+        return found, len(records)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull(Generic[Q]):
-    """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held."""
+    """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held. ``selection``: which of the records
+    that are read are meant, None for all. With one, ``max_count`` and ``max_bytes`` bound what one step examines."""
 
     source: str
     request: Command
@@ -35,10 +63,12 @@ class Pull(Generic[Q]):
     demand: str
     epoch: int
     deadline_ns: int
+    selection: Selection | None = None
 
     @staticmethod
-    def read(env: Env, source: str, message: Command, queue: Q, epoch: int) -> Pull[Q]:
-        """Read a request that came now. Raises :class:`chaos.node.Malformed`."""
+    def read(env: Env, source: str, message: Command, queue: Q, epoch: int, wanted: Filter | None = None) -> Pull[Q]:
+        """Read a request that came now; ``wanted``: the records that it is for, None for all. Raises
+        :class:`chaos.node.Malformed`."""
         fields = message.fields
         wait_ms = min(whole(fields, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)
         wait_ns = wait_ms * _MS if whole(fields, "sysFlag") & _SUSPEND else 0
@@ -49,16 +79,18 @@ class Pull(Generic[Q]):
         )
         if max_count < 1 or max_bytes < 1:
             raise Malformed("maxMsgNums and maxMsgBytes must be 1 or more")
+        max_count, max_bytes = min(max_count, MAX_PULL_COUNT), min(max_bytes, MAX_PULL_BYTES)
         return Pull(
             source=source,
             request=message,
             queue=queue,
             offset=offset,
-            max_count=min(max_count, MAX_PULL_COUNT),
-            max_bytes=min(max_bytes, MAX_PULL_BYTES),
+            max_count=max_count if wanted is None else MAX_PULL_COUNT,
+            max_bytes=max_bytes if wanted is None else MAX_PULL_BYTES,
             demand=fields.get("demandSource", ""),
             epoch=epoch,
             deadline_ns=env.mono_ns() + wait_ns if wait_ns > 0 else 0,
+            selection=None if wanted is None else Selection(wanted, max_count, max_bytes),
         )
 
 
@@ -66,6 +98,8 @@ class PullRequests(Generic[Q]):
     """What brokers do alike with pulls. Where the messages are is for each kind of broker to say."""
 
     def __init__(self) -> None:
+        self.clients = Clients()
+        self.subscriptions = Subscriptions(self.clients)
         self._held: list[Pull[Q]] = []
         self._due_ns = 0  # when the first of them must be answered
 
@@ -95,6 +129,21 @@ class PullRequests(Generic[Q]):
 
     def _found(self, env: Env, pull: Pull[Q], records: list[bytes], source: str) -> None:
         self._answer(env, pull, Response.SUCCESS, pull.offset + len(records), source, b"".join(records), "FOUND")
+
+    def _give(self, env: Env, pull: Pull[Q], records: list[bytes], source: str) -> None:
+        """Answer with what was read, or with what a filter selects of it, and send the reader on behind all that was
+        examined. Where nothing is selected up to the end of the queue, the pull may go on waiting there."""
+        if pull.selection is None:
+            self._found(env, pull, records, source)
+            return
+        found, examined = pull.selection.of(records)
+        behind = pull.offset + examined
+        if found:
+            self._answer(env, pull, Response.SUCCESS, behind, source, b"".join(found), "FOUND")
+        elif behind == self.readable_end(pull.queue) and self._may_hold(env, pull):
+            self._hold(env, replace(pull, offset=behind))
+        else:
+            self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, behind, source, remark="NO_MATCHED_MESSAGE")
 
     def _moved(self, env: Env, pull: Pull[Q], next_offset: int) -> None:
         self._answer(env, pull, Response.PULL_OFFSET_MOVED, next_offset, "local", remark="OFFSET_RESET")
@@ -151,6 +200,7 @@ class PullRequests(Generic[Q]):
             env.set_timer("held", self._due_ns - now)
 
     def closed(self, env: Env, peer: str) -> None:
-        """Forget the pulls of a client that is gone."""
+        """Forget a client that is gone, and its pulls."""
+        self.subscriptions.closed(env, peer)
         if self._held:
             self._held = [pull for pull in self._held if pull.source != peer]

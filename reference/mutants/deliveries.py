@@ -75,7 +75,7 @@ class RollsBackWithoutProducers(Deferral):
     """Where no producer of the group is connected, the transaction counts as given up."""
 
     def _ask(self, env: Env, entry: Deferred) -> None:
-        if self._clients.producers(entry.group):
+        if self._clients.producers_of(entry.group):
             super()._ask(env, entry)
         else:
             self._give_up(env, entry)
@@ -202,10 +202,7 @@ class GhostMembers(ConsumerRequests):
     """A member whose connection has ended goes on to count, and its queues have no reader."""
 
     def closed(self, env: Env, peer: str) -> None:
-        clients = self.clients
-        self.clients = type(clients)()
-        super().closed(env, peer)
-        self.clients = clients
+        self._held = [pull for pull in self._held if pull.source != peer]
 
 
 class OffsetsResetAtRebalance(ConsumerRequests):

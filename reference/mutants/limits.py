@@ -10,6 +10,7 @@ from reference.broker.producer_requests import ProducerRequests
 from reference.broker.pulls import Pull
 from reference.broker.queues import Queue
 from reference.mutants._planted import Planted
+from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import whole
 
@@ -20,6 +21,18 @@ class AsMuchAsAskedFor(ConsumerRequests):
     def _read(self, env: Env, pull: Pull[Queue]) -> None:
         asked = whole(pull.request.fields, "maxMsgBytes", pull.max_bytes)
         super()._read(env, replace(pull, max_bytes=max(asked, pull.max_bytes)))
+
+
+class FilterSkipsTheRest(ConsumerRequests):
+    """A reader with a filter is sent on behind all that was examined, also behind what did not fit into the answer."""
+
+    def _give(self, env: Env, pull: Pull[Queue], records: list[bytes], source: str) -> None:
+        if pull.selection is None:
+            super()._give(env, pull, records, source)
+            return
+        found, _ = pull.selection.of(records)
+        behind, code = pull.offset + len(records), Response.SUCCESS if found else Response.PULL_RETRY_IMMEDIATELY
+        self._answer(env, pull, code, behind, source, b"".join(found))
 
 
 class TopicOfNothing(ProducerRequests):
@@ -38,6 +51,13 @@ MUTANTS = (
         law="answers",
         stands_for="a read without a bound of the server's own: one answer takes the broker's memory",
         parts={"broker": {"consumer_requests": AsMuchAsAskedFor}},
+        scenario="request_limits",
+    ),
+    Planted(
+        name="filter-skips-the-rest",
+        law="answers",
+        stands_for="a filtered read whose next offset counts all that was examined: what did not fit is lost",
+        parts={"broker": {"consumer_requests": FilterSkipsTheRest}},
         scenario="request_limits",
     ),
     Planted(

@@ -185,10 +185,17 @@ _PULL: Mapping[str, Field] = {
     "suspendTimeoutMillis": MAYBE_I64,
     "maxMsgBytes": Whole(needed=False, least=1),
     "demandSource": FREE,
+    "consumerGroup": FREE,
+    "subscription": FREE,
+    "expressionType": FREE,
 }
 _LOCKS = Object(
     {"consumerGroup": str, "clientId": str, "mqSet": Listed(Object({"topic": str, "queueId": int}))},
     frozenset({"mqSet"}),
+)
+_SUBSCRIPTION = Object(
+    {"topic": str, "subString": str, "expressionType": str, "subVersion": int},
+    frozenset({"subString", "expressionType", "subVersion"}),
 )
 _GROUP: Mapping[str, Field] = {"brokerName": NAME}
 _PLACE: Mapping[str, Field] = {"brokerAddr": NAME, "brokerName": NAME, "brokerId": I64}
@@ -230,13 +237,23 @@ FORMS: Mapping[Request, Form] = {
         body=Object(
             {
                 "clientID": str,
-                "consumerDataSet": Listed(Object({"groupName": str})),
+                "consumerDataSet": Listed(
+                    Object(
+                        {
+                            "groupName": str,
+                            **dict.fromkeys(("consumeType", "messageModel", "consumeFromWhere"), str),
+                            "subscriptionDataSet": Listed(_SUBSCRIPTION),
+                        },
+                        frozenset({"consumeType", "messageModel", "consumeFromWhere", "subscriptionDataSet"}),
+                    )
+                ),
                 "producerDataSet": Listed(Object({"groupName": str})),
             },
             frozenset({"consumerDataSet", "producerDataSet"}),
         ),
         may_be_empty=False,
     ),
+    Request.CHECK_CLIENT_CONFIG: Form(BROKER, body=Object({"subscriptionData": _SUBSCRIPTION}), may_be_empty=False),
     # harness → broker
     Request.READ_LOG: Form(BROKER, {"position": MAYBE_I64}),
     # brokers, administrators → controller

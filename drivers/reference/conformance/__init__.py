@@ -13,6 +13,7 @@ from drivers.reference.conformance.metadata import of_metadata
 from drivers.reference.conformance.objects import of_objects
 from drivers.reference.conformance.requests import of_requests
 from drivers.reference.conformance.routes import of_routes
+from drivers.reference.conformance.selections import of_selections
 from drivers.reference.conformance.waiting import of_waiting
 
 
@@ -23,6 +24,7 @@ def cases(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Case]:
         **of_requests(topic),
         **of_malformed(topic),
         **of_waiting(topic),
+        **of_selections(topic),
         **of_logs(topic),
         **of_groups(),
         **of_routes(),

@@ -14,7 +14,6 @@ from typing import Any
 
 from chaos import events
 from chaos.node import Env, NodeSpec
-from reference.broker.clients import Clients
 from reference.broker.parts import Refused
 from reference.split.broker.asking import Stores
 from reference.split.broker.owned import GroupParts, OwnedSlice
@@ -71,7 +70,7 @@ class Broker:
         self.slices = slices(spec.name, self.cluster, layout_of(options), parts, self._closed_slice)
         self.pulls = pulls(self.slices, self.stores)
         self.topics = Topics(self.metas, self.cluster, parts.timeout_ns)
-        self.clients = Clients()
+        self.clients = self.pulls.clients
         self._name = spec.name
         self._cluster_name = str(options.get("cluster", ""))
         self._grace_ns = number_of(options, "member_grace_ms", 30_000, 0) * _MS
@@ -90,9 +89,10 @@ class Broker:
             Request.PULL_MESSAGE: self.pulls.pull,
             Request.LITE_PULL_MESSAGE: self.pulls.pull,
             Request.UPDATE_AND_CREATE_TOPIC: self.topics.create,
-            Request.HEART_BEAT: self.clients.heartbeat,
-            Request.UNREGISTER_CLIENT: self.clients.unregister,
+            Request.HEART_BEAT: self.pulls.subscriptions.heartbeat,
+            Request.UNREGISTER_CLIENT: self.pulls.subscriptions.unregister,
             Request.GET_CONSUMER_LIST_BY_GROUP: self._members,
+            Request.CHECK_CLIENT_CONFIG: self.pulls.subscriptions.check,
             Request.GET_BROKER_RUNTIME_INFO: self._runtime_info,
             Request.METADATA_GET: self._metadata,
             Request.DESCRIBE: self._describe,
@@ -170,7 +170,6 @@ class Broker:
     def closed(self, env: Env, peer: str) -> None:
         self.follower.closed(env, peer)
         self.calls.closed(env, peer)
-        self.clients.closed(env, peer)
         self.pulls.closed(env, peer)
 
     # Requests about the node

@@ -34,7 +34,7 @@ class Pulls(PullRequests[OpenQueue]):
         """11 and 361: read from an offset on; at the end the request may be held until there is more."""
         fields = message.fields
         _, queue = self._slices.find(message, text(fields, "topic"), whole(fields, "queueId"))
-        self._read(env, Pull.read(env, source, message, queue, queue.epoch))
+        self._read(env, Pull.read(env, source, message, queue, queue.epoch, self.subscriptions.of_pull(message)))
 
     # Policy
 
@@ -103,7 +103,7 @@ class Pulls(PullRequests[OpenQueue]):
         Read(self._stores, pull.queue, pull.offset, then, **limits, tier=tier).ask(env)
 
     def _give(self, env: Env, pull: Pull[OpenQueue], records: list[bytes], source: str) -> None:
-        self._found(env, pull, [with_queue(data, pull.queue.rank) for data in records], source)
+        super()._give(env, pull, [with_queue(data, pull.queue.rank) for data in records], source)
 
     def _minimum(self, queue: OpenQueue) -> int:
         return queue.first

@@ -52,6 +52,7 @@ CLIENTS: Sequence[tuple[Request, Form]] = (
             Request.UPDATE_AND_CREATE_TOPIC,
             Request.HEART_BEAT,
             Request.UNREGISTER_CLIENT,
+            Request.CHECK_CLIENT_CONFIG,
             Request.GET_CONSUMER_LIST_BY_GROUP,
         )
     ),
