@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from chaos.node import Env
+from reference.broker.index import MessageIndex
 from reference.broker.parts import Refused, Service
-from reference.broker.pulls import Pull, PullRequests
+from reference.broker.pulls import HELD, Pull, PullRequests
 from reference.broker.queues import Queue
 from reference.tier.interface import TierAnswer
 from reference.wire.codes import Response
@@ -32,6 +33,7 @@ class ConsumerRequests(PullRequests[Queue]):
     def __init__(self, broker: ConsumerBroker) -> None:
         super().__init__()
         self._broker = broker
+        self.index = MessageIndex(broker, HELD)
 
     # Pull
 
@@ -114,6 +116,18 @@ class ConsumerRequests(PullRequests[Queue]):
             return 0 if self._broker.is_tiered else queue.first
         empty = view.start >= view.end
         return queue.first if empty and queue.first <= view.end else min(view.start, queue.first)
+
+    def _hold(self, env: Env, pull: Pull[Queue]) -> None:
+        super()._hold(env, pull)
+        self.index.wake(env)  # they share a timer
+
+    def timer(self, env: Env) -> None:
+        super().timer(env)
+        self.index.go_on(env)
+
+    def closed(self, env: Env, peer: str) -> None:
+        super().closed(env, peer)
+        self.index.closed(peer)
 
     def abandon(self, env: Env) -> None:
         """Refuse the pulls that are held, since the role has changed: their clients ask again, perhaps another

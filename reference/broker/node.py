@@ -121,6 +121,8 @@ class Broker:
             Request.UPDATE_AND_CREATE_TOPIC: producer.create_topic,
             Request.PULL_MESSAGE: consumer.pull,
             Request.LITE_PULL_MESSAGE: consumer.pull,
+            Request.QUERY_MESSAGE: consumer.index.by_key,
+            Request.VIEW_MESSAGE_BY_ID: consumer.index.by_position,
             Request.QUERY_CONSUMER_OFFSET: consumer.committed,
             Request.SEARCH_OFFSET_BY_TIMESTAMP: consumer.search,
             Request.GET_MAX_OFFSET: consumer.maximum,

@@ -21,6 +21,8 @@ MAX_PULL_COUNT = 1024
 MAX_HELD = 10_000
 MAX_SUSPEND_MS = 60_000
 _SUSPEND = 2
+#: The timer of requests that wait.
+HELD = "held"
 _MS = 1_000_000
 
 #: A queue, as the broker at hand knows it.
@@ -176,7 +178,7 @@ class PullRequests(Generic[Q]):
     def _hold(self, env: Env, pull: Pull[Q]) -> None:
         if not self._held or pull.deadline_ns < self._due_ns:
             self._due_ns = pull.deadline_ns
-            env.set_timer("held", self._due_ns - env.mono_ns())
+            env.set_timer(HELD, self._due_ns - env.mono_ns())
         self._held.append(pull)
 
     def wake(self, env: Env) -> None:
@@ -197,7 +199,7 @@ class PullRequests(Generic[Q]):
             self._read(env, pull)
         if self._held:
             self._due_ns = min(pull.deadline_ns for pull in self._held)
-            env.set_timer("held", self._due_ns - now)
+            env.set_timer(HELD, self._due_ns - now)
 
     def closed(self, env: Env, peer: str) -> None:
         """Forget a client that is gone, and its pulls."""

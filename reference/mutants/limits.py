@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerRequests
+from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
+from reference.broker.index import MessageIndex
 from reference.broker.producer_requests import ProducerRequests
-from reference.broker.pulls import Pull
+from reference.broker.pulls import HELD, Pull
 from reference.broker.queues import Queue
 from reference.mutants._planted import Planted
 from reference.wire.codes import Response
@@ -35,6 +36,21 @@ class FilterSkipsTheRest(ConsumerRequests):
         self._answer(env, pull, code, behind, source, b"".join(found))
 
 
+class IndexOfThisLife(ConsumerRequests):
+    """Messages are found by their keys only if they were confirmed after somebody has asked for the first time."""
+
+    def __init__(self, broker: ConsumerBroker) -> None:
+        super().__init__(broker)
+        self.index = _NewIndex(broker, HELD)
+
+
+class _NewIndex(MessageIndex):
+    def _follow_log(self, env: Env) -> None:
+        super()._follow_log(env)
+        if not self._positions:
+            self._at = self._broker.queues.dispatched
+
+
 class TopicOfNothing(ProducerRequests):
     """A topic without queues is acknowledged, and there is none."""
 
@@ -58,6 +74,13 @@ MUTANTS = (
         law="answers",
         stands_for="a filtered read whose next offset counts all that was examined: what did not fit is lost",
         parts={"broker": {"consumer_requests": FilterSkipsTheRest}},
+        scenario="request_limits",
+    ),
+    Planted(
+        name="index-of-this-life",
+        law="answers",
+        stands_for="apache/rocketmq #7477: the index is lost by a restart, and queries by key find nothing",
+        parts={"broker": {"consumer_requests": IndexOfThisLife}},
         scenario="request_limits",
     ),
     Planted(

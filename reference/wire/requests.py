@@ -226,6 +226,17 @@ FORMS: Mapping[Request, Form] = {
     Request.UPDATE_AND_CREATE_TOPIC: Form(MASTER, {"topic": NAME, "writeQueueNums": Whole(least=1)}),
     Request.PULL_MESSAGE: Form(MASTER, _PULL),
     Request.LITE_PULL_MESSAGE: Form(MASTER, _PULL),
+    Request.QUERY_MESSAGE: Form(
+        MASTER,
+        {
+            "topic": NAME,
+            "key": NAME,
+            **dict.fromkeys(("maxNum", "beginTimestamp", "endTimestamp"), I64),
+            "indexType": Word(needed=False, most=1, words=("K", "U")),
+            "_UNIQUE_KEY_QUERY": FLAG,
+        },
+    ),
+    Request.VIEW_MESSAGE_BY_ID: Form(MASTER, {"offset": I64}),
     Request.QUERY_CONSUMER_OFFSET: Form(MASTER, {**_QUEUE_OF_ANY, "consumerGroup": NAME}),
     Request.GET_MAX_OFFSET: Form(MASTER, _QUEUE_OF_ANY),
     Request.GET_MIN_OFFSET: Form(MASTER, _QUEUE_OF_ANY),

@@ -8,6 +8,7 @@ from drivers.reference.conformance.case import Case
 from drivers.reference.conformance.frames import of_frames
 from drivers.reference.conformance.groups import of_groups
 from drivers.reference.conformance.logs import of_logs
+from drivers.reference.conformance.lookups import of_lookups
 from drivers.reference.conformance.malformed import of_malformed
 from drivers.reference.conformance.metadata import of_metadata
 from drivers.reference.conformance.objects import of_objects
@@ -25,6 +26,7 @@ def cases(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Case]:
         **of_malformed(topic),
         **of_waiting(topic),
         **of_selections(topic),
+        **of_lookups(topic),
         **of_logs(topic),
         **of_groups(),
         **of_routes(),
