@@ -18,6 +18,7 @@ from reference.routing import Place, RouteServer
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from reference.wire.fields import as_object, item, optional_text, read_object, text, whole
+from reference.wire.properties import FIXED, properties
 
 MASTER_ID = 0
 #: What a name server remembers at most; a broker that registers more is refused.
@@ -135,7 +136,10 @@ class NameServer(RouteServer):
         super().__init__()
         self.routes = routes()
         self._expire_ns = int(str(spec.options.get("expire_ms", 10_000))) * 1_000_000
+        self._options = spec.options
         self._handlers |= {
+            Request.GET_NAMESERVER_CONFIG: self._on_config,
+            Request.UPDATE_NAMESERVER_CONFIG: self._on_change_config,
             Request.REGISTER_BROKER: self._on_register,
             Request.UNREGISTER_BROKER: self._on_unregister,
         }
@@ -179,6 +183,12 @@ class NameServer(RouteServer):
         group, address = text(fields, "brokerName", _CODE), text(fields, "brokerAddr", _CODE)
         self.routes.unregister(group, address, whole(fields, "brokerId", code=_CODE))
         return message.reply()
+
+    def _on_config(self, env: Env, source: str, message: Command) -> Command:
+        return message.reply(body=properties({"expire_ms": self._expire_ns // 1_000_000, **self._options}))
+
+    def _on_change_config(self, env: Env, source: str, message: Command) -> Command:
+        return message.reply(Response.NO_PERMISSION, remark=FIXED)
 
     # What clients ask for
 

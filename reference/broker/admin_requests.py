@@ -179,6 +179,7 @@ class AdminRequests:
         value = {
             "brokerId": 0 if broker.has_master_role else self._membership.broker_id,
             "brokerName": self._membership.group,
+            "clusterName": self._membership.cluster,
             "epochList": [
                 {"epoch": epoch, "startOffset": start, "endOffset": end}
                 for (epoch, start), end in zip(log.epochs, ends[: len(log.epochs)], strict=True)

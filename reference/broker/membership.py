@@ -99,6 +99,10 @@ class Membership:
         return self._group
 
     @property
+    def cluster(self) -> str:
+        return self._cluster
+
+    @property
     def life(self) -> str:
         """A random word that no other life has."""
         return self._life

@@ -23,6 +23,7 @@ from typing import Any
 from chaos import events
 from chaos.node import Env, NodeSpec
 from reference.broker.admin_requests import AdminRequests
+from reference.broker.administration import administration
 from reference.broker.commitlog import Base, CommitLog
 from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.deferral import TIMER as DEFERRED_TIMER
@@ -100,6 +101,7 @@ class Broker:
         self._deferral = deferral(self, self._producer_requests, self._consumer_requests.subscriptions, options)
         self._lock_requests = lock_requests(self, self._producer_requests, options)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
+        self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
         self._recovering = True
         self._recovered_confirm = 0
         self._promoted = False  # the tier knows that we are master

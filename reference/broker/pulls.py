@@ -123,6 +123,10 @@ class PullRequests(Generic[Q]):
         """Return where the queue begins."""
         raise NotImplementedError
 
+    def bounds(self, queue: Q) -> tuple[int, int]:
+        """Return where a queue begins and ends, as its readers see it."""
+        return self._minimum(queue), self.reported_end(queue)
+
     def _identity(self, env: Env, queue: Q) -> dict[str, str]:
         """Return the fields by which an answer says who gave it."""
         raise NotImplementedError

@@ -138,6 +138,14 @@ class Subscriptions:
         """Return the groups of consumers."""
         return sorted(self._consumers)
 
+    def groups_of(self, topic: str) -> set[str]:
+        """Return the groups whose members want messages of a topic."""
+        return {
+            group
+            for group, members in self._consumers.items()
+            if any(topic in member.subscriptions for member in members.values())
+        }
+
     def newest(self, group: str, topic: str) -> Subscription | None:
         """Return what a group wants of a topic: its members' newest subscription."""
         members = self._consumers.get(group, {}).values()

@@ -37,6 +37,7 @@ from reference.raft.policy import RaftPolicy
 from reference.wire.codes import Request, Response
 from reference.wire.command import ONEWAY, Command
 from reference.wire.fields import item, listed, optional_text, read_json, read_object, text, to_json, whole
+from reference.wire.properties import FIXED, properties
 from reference.wire.requests import MAX_LIVES_CHARACTERS, MAX_REPLICAS
 
 #: The cluster whose groups are entries and nothing else.
@@ -69,6 +70,7 @@ class Controller(LogServer):
         mode = mode_of(options)
         super().__init__(spec, tuple(map(str, controllers)), mode.dispatch, raft=raft, raft_policy=raft_policy)
         self.replicas = replicas(unclean=bool(options.get("unclean", False)))
+        self._options = options
         self._timeout_ns = int(str(options.get("broker_timeout_ms", 1500))) * 1_000_000
         self._watch = mode.watch()
         self._heartbeats = Heartbeats()  # by the broker's node name
@@ -316,6 +318,10 @@ class Controller(LogServer):
             self._answer(env, source, message, message.reply())
         elif message.code == Request.CONTROLLER_PASS_HEARTBEATS:
             self._on_bundle(env, source, message)
+        elif message.code == Request.GET_CONTROLLER_CONFIG:
+            self._answer(env, source, message, message.reply(body=properties(self._options)))
+        elif message.code == Request.UPDATE_CONTROLLER_CONFIG:
+            self._answer(env, source, message, message.reply(Response.NO_PERMISSION, remark=FIXED))
         else:
             super()._request(env, source, message)
 

@@ -39,8 +39,18 @@ VERSION = 513
 ADDRESS_FIELDS = frozenset({"masterAddress", "masterAddr", "controllerLeaderAddress"})
 #: Of a controller's metadata: ``ID:NAME`` of each controller, parted by ``;``.
 PEERS = "peers"
-#: Requests whose answers have brokers' names in their bodies, as values of an object ``brokerAddrs``.
-ROUTES = frozenset({Request.GET_ROUTEINFO_BY_TOPIC, Request.GET_BROKER_CLUSTER_INFO})
+#: Requests whose answers have brokers' names in their bodies: as values of an object ``brokerAddrs``, and under
+#: :data:`ADDRESSES`.
+ROUTES = frozenset(
+    {
+        Request.GET_ROUTEINFO_BY_TOPIC,
+        Request.GET_BROKER_CLUSTER_INFO,
+        Request.GET_BROKER_HA_STATUS,
+        Request.CONTROLLER_ELECT_MASTER,
+        Request.CONTROLLER_GET_SYNC_STATE_DATA,
+    }
+)
+ADDRESSES = frozenset({"addr", "brokerAddress", "masterAddr", "masterAddress"})
 
 #: Given the name of a node, returns the address at which a client reaches it.
 Reached = Callable[[str], str]
@@ -152,17 +162,20 @@ def _sum(buffer: bytearray, start: int) -> int:
 
 
 def _routes(node: object, reached: Reached) -> object:
-    """Return the same JSON value, but for what stands in its objects ``brokerAddrs``."""
+    """Return the same JSON value, but for the brokers that it names."""
     if isinstance(node, list):
         return [_routes(child, reached) for child in node]
     if not isinstance(node, dict):
         return node
-    return {
-        key: {number: reached(str(name)) for number, name in value.items()}
-        if key == "brokerAddrs" and isinstance(value, dict)
-        else _routes(value, reached)
-        for key, value in node.items()
-    }
+    return {key: _reached(key, value, reached) for key, value in node.items()}
+
+
+def _reached(key: str, value: object, reached: Reached) -> object:
+    if key == "brokerAddrs" and isinstance(value, dict):
+        return {number: reached(str(name)) for number, name in value.items()}
+    if key in ADDRESSES and isinstance(value, str):
+        return reached(value) if value else ""
+    return _routes(value, reached)
 
 
 def _read_json(data: bytes, body: bytes) -> Command:

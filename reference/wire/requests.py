@@ -265,6 +265,17 @@ FORMS: Mapping[Request, Form] = {
         may_be_empty=False,
     ),
     Request.CHECK_CLIENT_CONFIG: Form(BROKER, body=Object({"subscriptionData": _SUBSCRIPTION}), may_be_empty=False),
+    # administrators → broker
+    Request.GET_TOPIC_STATS: Form(MASTER, {"topic": TOPIC}),
+    Request.GET_TOPIC_CONFIG: Form(MASTER, {"topic": TOPIC}),
+    Request.QUERY_GROUPS_OF_TOPIC: Form(MASTER, {"topic": TOPIC}),
+    Request.QUERY_CONSUME_QUEUE: Form(MASTER, {**_QUEUE, "index": I64, "count": I32}),
+    Request.GET_CONSUME_STATS: Form(MASTER, {"consumerGroup": NAME, "topic": MAYBE_NAME}),
+    Request.QUERY_TOPICS_OF_GROUP: Form(MASTER, {"group": NAME}),
+    Request.GET_SUBSCRIPTION_GROUP: Form(MASTER, {"group": NAME}),
+    Request.QUERY_SUBSCRIPTION_OF_GROUP: Form(BROKER, {"group": NAME, "topic": NAME}),
+    Request.GET_CONSUMER_CONNECTIONS: Form(BROKER, {"consumerGroup": NAME}),
+    Request.GET_PRODUCER_CONNECTIONS: Form(BROKER, {"producerGroup": NAME}),
     # harness → broker
     Request.READ_LOG: Form(BROKER, {"position": MAYBE_I64}),
     # brokers, administrators → controller

@@ -86,7 +86,32 @@ def of_reads(topic: str) -> dict[str, Case]:
 
 def of_administrators() -> dict[str, Case]:
     epochs, alone = "epochs without gaps, the newest one without an end", "a set of a master alone"
+    fixed = {
+        f"a change of the options of a {role}": asked(code, Response.NO_PERMISSION, role=role, body=b"a=b\n")
+        for role, code in (
+            (BROKER, Request.UPDATE_BROKER_CONFIG),
+            (CONTROLLER, Request.UPDATE_CONTROLLER_CONFIG),
+            (NAMESERVER, Request.UPDATE_NAMESERVER_CONFIG),
+        )
+    }
+    unknown = {
+        f"{what} of a topic that is not there": asked(code, Response.TOPIC_NOT_EXIST, topic=_NOBODY)
+        for what, code in (
+            ("the bounds", Request.GET_TOPIC_STATS),
+            ("the queues", Request.GET_TOPIC_CONFIG),
+            ("the readers", Request.QUERY_GROUPS_OF_TOPIC),
+            ("the reading", Request.GET_CONSUME_STATS),
+        )
+    }
     return {
+        **fixed,
+        **unknown,
+        "the consumers of a group that nobody is in": asked(
+            Request.GET_CONSUMER_CONNECTIONS, Response.CONSUMER_NOT_ONLINE, consumerGroup=_NOBODY
+        ),
+        "a group that nobody has named": asked(
+            Request.GET_SUBSCRIPTION_GROUP, Response.SUBSCRIPTION_GROUP_NOT_EXIST, group=_NOBODY
+        ),
         "which epochs a log has": asked(Request.GET_BROKER_EPOCH_CACHE, epochs, _of_json(_epochs), role=BROKER),
         "what a replica says of itself": asked(Request.DESCRIBE, alone, _of_json(_set_of_a_master), role=BROKER),
         "a log from its beginning": asked(Request.READ_LOG, Response.SUCCESS, position=-1),
