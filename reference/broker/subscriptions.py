@@ -8,11 +8,11 @@ from typing import Any
 
 from chaos.node import Env
 from reference.broker.clients import Clients
-from reference.broker.filters import TAG, BadSubscription, Filter, read_filter
+from reference.broker.filters import ALL, TAG, BadSubscription, Filter, read_filter
 from reference.broker.parts import Refused
 from reference.wire.codes import Response
 from reference.wire.command import Command
-from reference.wire.fields import item, listed, optional_text, read_object, text, whole
+from reference.wire.fields import item, listed, optional_text, read_object, whole
 
 #: In a pull's flags: the request carries its subscription itself.
 _SUBSCRIPTION = 4
@@ -156,14 +156,14 @@ class Subscriptions:
         """Return which messages a pull is for; None for all. A pull that doesn't carry its subscription means that of
         its group. Raises :class:`Refused`, and :class:`chaos.node.Malformed`."""
         fields = message.fields
-        group, topic = fields.get("consumerGroup", ""), text(fields, "topic")
-        expression, kind = fields.get("subscription", ""), fields.get("expressionType", "")
+        group, topic = fields.get("consumerGroup", ""), fields.get("topic", "")
+        expression, kind = fields.get("subscription", ""), fields.get("expressionType", "") or TAG
         if whole(fields, "sysFlag") & _SUBSCRIPTION:
+            if expression in ALL and kind == TAG:
+                return None
             return Subscription(topic=topic, expression=expression, kind=kind).filter()
-        if group not in self._consumers and kind in ("", TAG):  # clients look at tags themselves, not at properties
-            return None
-        known = self.newest(group, topic)
-        if known is None and kind not in ("", TAG):
+        known = self.newest(group, topic) if group in self._consumers else None
+        if known is None and kind != TAG:  # clients look at tags themselves, but not at other properties
             raise Refused(Response.SUBSCRIPTION_NOT_EXIST, f"{group} has no subscription to {topic}")
         return None if known is None else known.filter()
 

@@ -155,9 +155,17 @@ def test_its_consumers_hear_of_each_other() -> None:
     assert json.loads(java.answer(members).body) == {"consumerIdList": [BEAT["clientID"]]}
 
 
+def test_its_consumers_may_ask_whether_their_condition_is_one() -> None:
+    java = Java()
+    for condition, code in (("n > 1", 0), ("n >", Response.SUBSCRIPTION_PARSE_FAILED)):
+        subscription = {"topic": "storm", "subString": condition, "expressionType": "SQL92", "subVersion": 1}
+        body = {"clientId": BEAT["clientID"], "group": "library-pull", "subscriptionData": subscription}
+        assert java.world.code(java.ask(Request.CHECK_CLIENT_CONFIG, {"ReqT": "0"}, json.dumps(body).encode())) == code
+
+
 def test_what_a_broker_does_not_do_is_refused_by_the_code_that_it_knows() -> None:
     java = Java()
-    for code in (320, 36, 41, 46):  # a batch, a message that is sent back, a lock of queues, a check of a client
+    for code in (320, 36, 41):  # a batch, a message that is sent back, a lock of queues
         assert java.world.code(java.ask(code, {"ReqT": "0"})) == Response.REQUEST_CODE_NOT_SUPPORTED
 
 
