@@ -25,6 +25,7 @@ MASTER_ID = 0
 MAX_GROUPS, MAX_BROKERS, MAX_TOPICS = 1024, 256, 1 << 14
 #: What routes say of a topic, and what they say where its broker does not.
 _TOPIC_CONFIG = {"perm": 6, "readQueueNums": 0, "writeQueueNums": 0, "topicSysFlag": 0}
+_WRITE = 2
 _CODE = Response.SYSTEM_ERROR
 SCAN_NS = 250_000_000
 SCAN = "expire routes"
@@ -43,13 +44,15 @@ class Registration:
 
 @dataclass(slots=True)
 class Route:
-    """A group: the newest master epoch that was ever registered, its brokers by address, its topics."""
+    """A group: the newest master epoch that was ever registered, its brokers by address, its topics. ``writable``:
+    whether clients may send to it, as administrators have said last."""
 
     cluster: str
     epoch: int = 0
     brokers: dict[str, Registration] = field(default_factory=dict)
     topics: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     topics_epoch: int = -1
+    writable: bool = True
 
     @property
     def master(self) -> str:
@@ -140,6 +143,8 @@ class NameServer(RouteServer):
         self._handlers |= {
             Request.GET_NAMESERVER_CONFIG: self._on_config,
             Request.UPDATE_NAMESERVER_CONFIG: self._on_change_config,
+            Request.WIPE_WRITE_PERM: lambda env, source, message: self._on_write_perm(message, writable=False),
+            Request.ADD_WRITE_PERM: lambda env, source, message: self._on_write_perm(message, writable=True),
             Request.REGISTER_BROKER: self._on_register,
             Request.UNREGISTER_BROKER: self._on_unregister,
         }
@@ -184,6 +189,14 @@ class NameServer(RouteServer):
         self.routes.unregister(group, address, whole(fields, "brokerId", code=_CODE))
         return message.reply()
 
+    def _on_write_perm(self, message: Command, *, writable: bool) -> Command:
+        """205 and 327: from now on routes say that clients may not send to a group, or that they may."""
+        route = self.routes.groups.get(text(message.fields, "brokerName", _CODE))
+        if route is not None:
+            route.writable = writable
+        count = "addTopicCount" if writable else "wipeTopicCount"
+        return message.reply(fields={count: str(0 if route is None else len(route.topics))})
+
     def _on_config(self, env: Env, source: str, message: Command) -> Command:
         return message.reply(body=properties({"expire_ms": self._expire_ns // 1_000_000, **self._options}))
 
@@ -200,10 +213,18 @@ class NameServer(RouteServer):
 
     def queues_of(self, topic: str) -> dict[str, Mapping[str, Any]]:
         known = {group: route for group, route in self.routes.groups.items() if route.brokers}
-        return {group: route.topics[topic] for group, route in known.items() if topic in route.topics}
+        return {
+            group: route.topics[topic] if route.writable else _read_only(route.topics[topic])
+            for group, route in known.items()
+            if topic in route.topics
+        }
 
     def topics(self) -> set[str]:
         return {topic for route in self.routes.groups.values() if route.brokers for topic in route.topics}
+
+
+def _read_only(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**config, "perm": config["perm"] & ~_WRITE}
 
 
 def _read_topics(body: bytes) -> tuple[int, dict[str, Mapping[str, int]]]:

@@ -334,6 +334,8 @@ FORMS: Mapping[Request, Form] = {
         ),
     ),
     Request.UNREGISTER_BROKER: Form(NAMESERVER, _PLACE),
+    Request.WIPE_WRITE_PERM: Form(NAMESERVER, _GROUP),
+    Request.ADD_WRITE_PERM: Form(NAMESERVER, _GROUP),
     Request.GET_ROUTEINFO_BY_TOPIC: Form(NAMESERVER, {"topic": NAME}),
     # brokers, harness → object store
     Request.STORE_PUT: Form(STORE, _OBJECT),

@@ -138,3 +138,30 @@ def test_nonsense_is_refused_and_changes_nothing() -> None:
         assert answer.code == Response.SYSTEM_ERROR
     assert ask(world, "b1", Command(code=4711)).code == Response.REQUEST_CODE_NOT_SUPPORTED
     assert not routes(world)
+
+
+def test_administrators_stop_clients_from_sending_to_a_group_and_let_them_again() -> None:
+    world = make_world()
+    register(world, "b1", 0, 1, ("t", "u"))
+
+    def perms() -> list[int]:
+        answer = ask(world, "client", Command(code=Request.GET_ROUTEINFO_BY_TOPIC, fields={"topic": "t"}))
+        return [queues["perm"] for queues in json.loads(answer.body)["queueDatas"]]
+
+    def says(code: Request, group: str = "g") -> dict[str, str]:
+        answer = ask(world, "admin", Command(code=code, fields={"brokerName": group}))
+        assert answer.code == 0
+        return dict(answer.fields)
+
+    assert says(Request.WIPE_WRITE_PERM, "another") == {"wipeTopicCount": "0"} and perms() == [6]
+    assert says(Request.WIPE_WRITE_PERM) == {"wipeTopicCount": "2"} and perms() == [4]
+    register(world, "b2", 0, 2, ("t", "u"))
+    assert perms() == [4], "until administrators say otherwise, whoever is master"
+    assert says(Request.ADD_WRITE_PERM) == {"addTopicCount": "2"} and perms() == [6]
+
+
+def test_administrators_see_its_options_and_do_not_change_them() -> None:
+    world = make_world()
+    assert ask(world, "admin", Command(code=Request.GET_NAMESERVER_CONFIG)).body == b"expire_ms=3000\n"
+    refused = ask(world, "admin", Command(code=Request.UPDATE_NAMESERVER_CONFIG, body=b"expire_ms=1"))
+    assert refused.code == Response.NO_PERMISSION and "options are given at the start" in refused.remark
