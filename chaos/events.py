@@ -171,7 +171,8 @@ class Append(Event):
     message: Annotated[int, "number of the message; -1 where its key is none of ours"] = -1
     hash: Annotated[int, "of its body"] = -1
     size: Annotated[int, "bytes that it takes in the log"]
-    system: Annotated[str | None, "`offsets` or `topic`, of the system's own records"] = None
+    system: Annotated[str | None, "`offsets`, `topic`, `deferred`, `settled` or `locks`, of the system's own"] = None
+    settles: Annotated[int | None, "where a deferred message stood first that this record ends, or is a copy of"] = None
 
 
 @event("truncate")

@@ -72,6 +72,7 @@ CONTRACTS = (
     "chaos.driver",
     "chaos.services",
     "chaos.log_services",
+    "chaos.delivery_services",
     "chaos.positions",
     "chaos.fault",
     "chaos.workload",
@@ -87,7 +88,14 @@ CONTRACTS = (
 )
 INSIDE_CHAOS: dict[str, tuple[str, ...]] = {
     "chaos.effects": ("chaos.errors",),
-    "chaos.history": (*CORE, "chaos.driver", "chaos.services", "chaos.log_services", "chaos.workload"),
+    "chaos.history": (
+        *CORE,
+        "chaos.driver",
+        "chaos.services",
+        "chaos.log_services",
+        "chaos.delivery_services",
+        "chaos.workload",
+    ),
     "chaos.experiment": (*CONTRACTS,),
     "chaos.judging": (*CONTRACTS, "chaos.history"),
     "chaos.run": (*CONTRACTS, "chaos.experiment", "chaos.history"),

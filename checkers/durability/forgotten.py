@@ -23,7 +23,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import reads
-from checkers._facts.arrays import NEVER, Ints
+from checkers._facts.arrays import NEVER, Flags, Ints
 from checkers._facts.garbage import REAL_TIME
 from checkers._facts.nodes.due import Span, first_calm
 from checkers._facts.reads import everywhere, own
@@ -43,6 +43,8 @@ READER_NS = 6_000_000_000
 HARMLESS = frozenset({Effect.HARMS_TIER, Effect.SWITCHES_MASTER})
 #: What a fault may do so that a replica begins again.
 BEGIN_AGAIN = (Effect.LOSES_DISK, Effect.ADDS_REPLICA, Effect.REMOVES_REPLICA)
+#: What replicas call the record of a message that comes to its queue later.
+SYSTEM, DEFERRED = "system", "deferred"
 #: How often it is asked whether a log is too long.
 STEP_NS = 1_000_000_000
 
@@ -63,7 +65,16 @@ def _largest(rows: Rows) -> Ints:
     node, size = rows.column("node")[at], rows.numbers("size", at)
     order = np.lexsort((rows.column("index")[at], size, node))
     is_last = np.append(node[order][1:] != node[order][:-1], True)[: len(at)]
+    is_last |= _concerns_waiting(rows, at[order])
     return np.sort(at[order][is_last])
+
+
+def _concerns_waiting(rows: Rows, at: Ints) -> Flags:
+    """Return which of these appended records are deferred messages, or end one."""
+    kind, names = rows.labels(SYSTEM, at)
+    deferred = kind == (names.index(DEFERRED) if DEFERRED in names else -2)
+    concerns: Flags = deferred | (rows.numbers("settles", at) >= 0)
+    return concerns
 
 
 def _sifted(f: str, column: str, keep: Callable[[Rows], Ints]) -> Reads:
@@ -189,11 +200,32 @@ def _too_long(rows: Rows, log: _Log, until_ns: int, bound_ns: int, hindrances: S
     allowed = _confirmed(rows, log.node, moments) - log.retain_bytes
     if log.is_tiered:
         allowed = np.minimum(allowed, _covered(rows, log, moments))
+    allowed = np.minimum(allowed, _before_waiting(rows, log.node, moments, bound_ns))
     first = _first(rows, log.node, moments + bound_ns)
     slack = max(log.segment_bytes, _largest_record(rows, log.node))
     for place in np.flatnonzero(first < allowed - slack)[:1].tolist():
         return _TooLong(int(moments[place]), int(allowed[place]), slack, int(first[place]))
     return None
+
+
+def _before_waiting(rows: Rows, node: str, moments: Ints, bound_ns: int) -> Ints:
+    """Return for each of these moments the position of the first message that waited to come to its queue, from then on
+    or within the bound: before that a log may not begin. A message waits from its record, or a copy of that, to the
+    next record that ends it or is a copy."""
+    at = rows.where(kind="trace", f="append", node=node)
+    at = at[_concerns_waiting(rows, at)]
+    times, position, settles = rows.column("time_ns")[at], rows.column("position")[at], rows.numbers("settles", at)
+    key = np.where(settles >= 0, settles, position)
+    order = np.lexsort((times, key))
+    until = np.full(len(at), NEVER, dtype=np.int64)
+    same = key[order][1:] == key[order][:-1]
+    until[order[:-1][same]] = times[order[1:][same]]
+    waits = rows.words(SYSTEM, at)
+    first = np.full(len(moments), NEVER, dtype=np.int64)
+    for place in (number for number, word in enumerate(waits) if word == DEFERRED):
+        there = (times[place] <= moments + bound_ns) & (until[place] > moments)
+        first[there] = np.minimum(first[there], position[place])
+    return first
 
 
 def _largest_record(rows: Rows, node: str) -> int:

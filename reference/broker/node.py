@@ -452,8 +452,16 @@ class Broker:
         effect = self.queues.add(record)
         hash = body_hash(record.body)
         if effect.queue is None:
+            settles = record.prepared or effect.value.get("key")
             env.trace(
-                events.Append(epoch=epoch, position=record.position, hash=hash, size=record.size, system=effect.system)
+                events.Append(
+                    epoch=epoch,
+                    position=record.position,
+                    hash=hash,
+                    size=record.size,
+                    system=effect.system,
+                    settles=settles,
+                )
             )
         else:
             env.trace(
@@ -465,6 +473,7 @@ class Broker:
                     message=message_number(record.properties),
                     hash=hash,
                     size=record.size,
+                    settles=record.prepared or None,
                 )
             )
 

@@ -127,6 +127,7 @@ class ProducerRequests:
                 message=number,
                 hash=hash,
                 size=len(data),
+                settles=settles or None,
             )
         )
 

@@ -106,6 +106,30 @@ def test_a_fault_puts_deletions_off_until_it_is_over() -> None:
     assert late(log(after=hinder, seconds=9))
 
 
+def waiting(*records: tuple[int, int]) -> Callable[[History], object]:
+    """Records of deferred messages: (position, the one that it ends or is a copy of; -1 for none; -2 for one that is
+    settled)."""
+
+    def add(history: History) -> None:
+        for place, settles in records:
+            value: dict[str, Any] = {"size": SIZE}
+            value |= {"system": "deferred"} if settles < 0 or place < 40 * SIZE else {"system": "settled"}
+            value |= {"settles": settles} if settles >= 0 else {}
+            history.trace(NODE, "append", position=place, epoch=1, value=value)
+
+    return add
+
+
+def test_a_message_that_waits_is_kept_with_all_behind_it() -> None:
+    assert not late(log(after=waiting((4 * SIZE, -1))))
+    (told,) = late(log(after=waiting((20 * SIZE, -1))))
+    assert f"might delete what lies before position {20 * SIZE}" in told
+    (told,) = late(log(after=waiting((4 * SIZE, -1), (41 * SIZE, 4 * SIZE))))  # it has come, or never will
+    assert f"might delete what lies before position {30 * SIZE}" in told
+    (told,) = late(log(after=waiting((4 * SIZE, -1), (24 * SIZE, 4 * SIZE))))  # it was copied behind others
+    assert f"might delete what lies before position {24 * SIZE}" in told
+
+
 def test_a_fault_of_the_tier_and_a_switch_are_no_excuse() -> None:
     """Only what the replica knows of the tier counts."""
     assert late(log(after=lambda history: history.inject("tier_outage", "tier")))
