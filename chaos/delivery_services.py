@@ -66,6 +66,14 @@ class DeliveryMember(Protocol):
         """Return messages that came back, each with the ``queue`` that it was sent to; no other member is given these.
         None where they are another member's to read."""
 
+    async def pop(self, limit: int, *, invisible_ms: int) -> Answer:
+        """Be given messages of any queue, which are invisible to the rest of the group for so long, and then come again
+        unless they are acknowledged. Each names its ``queue``; ``value["again"]``: the places among them of those that
+        have come before."""
+
+    async def acknowledge(self, message: int) -> Answer:
+        """Say that it has done with a message that it was given last time by :meth:`pop`."""
+
     async def leave(self) -> Answer:
         """Leave the group."""
 

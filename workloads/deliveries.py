@@ -30,10 +30,11 @@ class Options:
     """How many producers of each kind: ``plain``, ``batch`` (of up to ``batch_size`` messages), ``delay`` (of up to 9
     s), ``transaction`` (two of three are committed, one is rolled back; a share ``checked`` ends only when the system
     asks). Together they send ``rate_per_s`` messages, or batches, of about ``body_bytes`` each. How many members the
-    groups have: ``push``, whose members send a share ``returns`` of their messages back, and ``orderly``, whose members
-    lock the queues that they read. Every ``change_s`` seconds on average a member ends: it leaves (a share ``leaves``)
-    or crashes, and another one comes within ``away_s``. After recovery the groups have ``drain_s`` to catch up, and as
-    long has the reading of each queue to its end."""
+    groups have: ``push``, whose members send a share ``returns`` of their messages back; ``orderly``, whose members
+    lock the queues that they read; and ``pop``, whose members are given messages that are invisible to the others for
+    ``invisible_ms``, and acknowledge all but a share ``returns``. Every ``change_s`` seconds on average a member ends:
+    it leaves (a share ``leaves``) or crashes, and another one comes within ``away_s``. After recovery the groups have
+    ``drain_s`` to catch up, and as long has the reading of each queue to its end."""
 
     plain: int = field(default=1, metadata={"within": range(101)})
     batch: int = field(default=1, metadata={"within": range(101)})
@@ -44,6 +45,8 @@ class Options:
     push: int = field(default=2, metadata={"within": range(101)})
     returns: float = 0.03
     orderly: int = field(default=2, metadata={"within": range(101)})
+    pop: int = field(default=2, metadata={"within": range(101)})
+    invisible_ms: int = field(default=2000, metadata={"within": range(1000, 300_001)})
     rate_per_s: float = 60.0
     body_bytes: int = field(default=100, metadata={"within": range(4_000_001)})
     change_s: float = 8.0
@@ -64,7 +67,7 @@ class Options:
     @property
     def groups(self) -> dict[str, int]:
         """How many members each group has that has some, by the group's name."""
-        counts = {"push": self.push, "orderly": self.orderly}
+        counts = {"push": self.push, "orderly": self.orderly, "pop": self.pop}
         return {f"{NAME}-{kind}": count for kind, count in counts.items() if count}
 
 
@@ -228,7 +231,8 @@ class _Members:
             client = load.delivery_member(name, self._group)
             until_ns = load.now_ns() + round(1e9 * options.change_s * self._rng.expovariate(1.0))
             member = _Member(load, self._deliveries, client, name, self._group, self._in_order, self._rng)
-            await member.be(_over_by(over, load, until_ns if changing else -1), options.returns)
+            be = member.be_given if self._group == f"{NAME}-pop" else member.be
+            await be(_over_by(over, load, until_ns if changing else -1), options)
             if changing and self._rng.random() < options.leaves:
                 await member.leave()
             client.close()
@@ -257,7 +261,9 @@ class _Member:
         self._load = load
         self._deliveries = deliveries
         self._client = client
+        self._name = name
         self._worker = Worker(load, name)
+        self._workers: list[Worker] = []
         self._who: dict[str, Any] = {"group": group, **({"owner": name} if in_order else {})}
         self._group = group
         self._in_order = in_order
@@ -267,9 +273,48 @@ class _Member:
         self._locked: dict[int, int] = {}
         self._beat_s = BEAT_S + (LONGEST_BEAT_S - BEAT_S) * rng.random()
 
-    async def be(self, over: Callable[[], bool], returns: float) -> None:
+    async def be_given(self, over: Callable[[], bool], options: Options) -> None:
+        """Be given messages, and acknowledge them, until this member is ``over``."""
+        while not over():
+            read = await outcome_of(partial(self._client.pop, PULL_LIMIT, invisible_ms=options.invisible_ms))
+            again = cast(Sequence[int], read.answer.value.get("again", ()))
+            known = [one for one in read.answer.messages if 0 <= one.queue < len(self._load.queues)]
+            for queue in self._load.queues:
+                new = tuple(one for place, one in enumerate(known) if one.queue == queue.index and place not in again)
+                if new:
+                    note(self._load, "seen", queue, max(one.offset for one in new))
+                    await self._note_given(queue, new)
+            for place in again:
+                await self._note_again(self._load.queues[known[place].queue], known[place])
+            await self._load.gather(*(self._acknowledge(number, one, options) for number, one in enumerate(known)))
+            if not read.answer.messages:
+                if read.ok:  # the system had nothing to give: so it was reached
+                    await self._note_given(self._load.queues[0], ())
+                await self._load.sleep(IDLE_S)
+
+    async def _acknowledge(self, number: int, one: Delivered, options: Options) -> None:
+        """Acknowledge a message, or leave it to come again; those that came together are acknowledged at once, each by
+        a process of its own."""
+        queue, worker = self._load.queues[one.queue], self._worker_of(number)
+        asked = {"message": one.message, "group": self._group}
+        if self._rng.random() >= options.returns:
+            await worker.do("ack", partial(self._client.acknowledge, one.message), queue=queue, **asked)
+            return
+
+        async def leave_it() -> Answer:
+            return Answer(value={"again_ms": options.invisible_ms})
+
+        sent = await worker.do("send_back", leave_it, queue=queue, hash=one.hash, **asked)
+        self._deliveries.heard("send_back", queue, asked, sent)
+
+    def _worker_of(self, number: int) -> Worker:
+        while len(self._workers) <= number:
+            self._workers.append(Worker(self._load, f"{self._name}-ack-{len(self._workers)}"))
+        return self._workers[number]
+
+    async def be(self, over: Callable[[], bool], options: Options) -> None:
         """Consume until this member is ``over``."""
-        load, beat_ns = self._load, 0
+        load, beat_ns, returns = self._load, 0, options.returns
         while not over():
             if load.now_ns() >= beat_ns:
                 beat_ns = load.now_ns() + round(self._beat_s * 1e9)
@@ -373,18 +418,18 @@ class _Member:
     async def _consume_again(self) -> bool:
         """Take what came back to the group."""
         read = await outcome_of(lambda: self._client.pull_again(PULL_LIMIT))
+        for one in read.answer.messages:
+            if 0 <= one.queue < len(self._load.queues):
+                await self._note_again(self._load.queues[one.queue], one)
+        return bool(read.answer.messages)
 
+    async def _note_again(self, queue: QueueRef, one: Delivered) -> None:
         async def given() -> Answer:
             return Answer()
 
-        for one in read.answer.messages:
-            if not 0 <= one.queue < len(self._load.queues):
-                continue
-            queue = self._load.queues[one.queue]
-            asked = {"message": one.message, "hash": one.hash, "group": self._group}
-            received = await self._worker.do("receive_again", given, queue=queue, **asked)
-            self._deliveries.heard("receive_again", queue, asked, received)
-        return bool(read.answer.messages)
+        asked = {"message": one.message, "hash": one.hash, "group": self._group}
+        received = await self._worker.do("receive_again", given, queue=queue, **asked)
+        self._deliveries.heard("receive_again", queue, asked, received)
 
     async def leave(self) -> None:
         if self._in_order and self._queues:

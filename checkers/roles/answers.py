@@ -15,6 +15,7 @@ from chaos.verdict import Verdict
 from chaos.workload import Use
 from checkers import _facts as facts
 from checkers._facts import reads
+from checkers._facts.arrays import Flags, Ints
 from checkers._facts.reads import everywhere, own
 from checkers.roles.promise import PROMISE, TWO_MASTERS
 
@@ -45,6 +46,7 @@ class Answers:
             calls = facts.calls(rows, f)
             done = calls.done[calls.ok]
             wrong = done[~facts.from_masters(rows, done)]
+            wrong = wrong[~_unnamed(rows, wrong)]
             silent = np.array([rows.text("node", at) not in speakers for at in wrong], dtype=np.bool_)
             for node in sorted({rows.text("node", at) or "the node that answered" for at in wrong[silent]}):
                 found.gap(f"{node} gave an ok to a {f}, but reported nothing of its roles")
@@ -54,6 +56,12 @@ class Answers:
 
     def judge(self, partial: Partial, context: RunContext) -> Verdict:
         return decide(PROMISE, partial)
+
+
+def _unnamed(rows: Rows, done: Ints) -> Flags:
+    """Return which of these answers a library of the system's own has heard (``via``), which does not say from whom."""
+    ways = zip(done.tolist(), rows.words("via", done), strict=True)
+    return np.array([bool(via) and not rows.text("node", at) for at, via in ways], dtype=np.bool_)
 
 
 def _report_usurper(rows: Rows, found: Findings, at: int, f: str) -> None:

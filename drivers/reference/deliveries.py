@@ -145,6 +145,7 @@ class DeliveryMember:
         self._lock_s = lock_s
         self._again = -1
         self._has_again = False
+        self._handles: dict[int, dict[str, str]] = {}
 
     @property
     def lock_s(self) -> float:
@@ -217,6 +218,63 @@ class DeliveryMember:
         if read.messages:
             self._again = read.messages[-1].offset + 1
         return replace(read, messages=tuple(replace(one, queue=one.message >> SEQUENCE_BITS) for one in read.messages))
+
+    async def pop(self, limit: int, *, invisible_ms: int) -> Answer:
+        queue = self._queues[0]
+        fields = {
+            "consumerGroup": self._group,
+            "topic": queue.topic,
+            "queueId": "-1",
+            "maxMsgNums": str(limit),
+            "invisibleTime": str(invisible_ms),
+            "pollTime": "0",
+        }
+        node = await self._client.master(queue)
+        answer = await self._client.asked(queue, node, Command(code=Request.POP_MESSAGE, fields=fields))
+        if answer.code == Response.POLLING_TIMEOUT:
+            return answered(node, queue, answer)
+        if answer.code != Response.SUCCESS:
+            self._client.forget(queue)
+            raise outcome(answer, answered(node, queue, answer))
+        return answered(node, queue, answer, **self._given(answer))
+
+    def _given(self, answer: Command) -> dict[str, Any]:
+        """Return the messages of an answer, and remember their handles. Raises :class:`Unknown` for bytes that are no
+        messages."""
+        try:
+            found = records.decode_all(answer.body)
+            flag, number_there, first = answer.fields["startOffsetInfo"].split(" ")
+            offsets = answer.fields["msgOffsetInfo"].split(" ")[2].split(",")
+            pairs = list(zip(found, offsets, strict=True))
+        except (ValueError, LookupError) as error:
+            raise Unknown(f"damaged answer: {error}") from error
+        messages, self._handles = [], {}
+        for record, offset in pairs:
+            message = records.message_number(record.properties)
+            words = (
+                first,
+                answer.fields["popTime"],
+                answer.fields["invisibleTime"],
+                "0",
+                flag,
+                "",
+                number_there,
+                offset,
+            )
+            self._handles[message] = {"extraInfo": " ".join(words), "offset": offset, "queueId": number_there}
+            place = message >> SEQUENCE_BITS if flag == "1" else int(number_there)
+            content = records.body_hash(record.body)
+            messages.append(Delivered(offset=record.offset, message=message, hash=content, queue=place))
+        again = list(range(len(messages))) if flag == "1" else []
+        return {"messages": tuple(messages), "value": {"again": again}}
+
+    async def acknowledge(self, message: int) -> Answer:
+        handle = self._handles.get(message)
+        if handle is None:
+            raise Failed("this message was not given last time")
+        topic = {"consumerGroup": self._group, "topic": self._queues[0].topic}
+        node, answer = await self._ask(Request.ACK_MESSAGE, {**topic, **handle})
+        return answered(node, self._queues[0], answer)
 
     async def leave(self) -> Answer:
         node, answer = await self._ask(

@@ -160,8 +160,10 @@ class Deferral:
     def _act(self, env: Env, entry: Deferred, now_ms: int) -> int:
         """Do what is due with a message. Return after how many ms there is something to do again, 0 for never."""
         if not entry.is_half:
-            self.deliver(env, entry)
-            return 0
+            wait_ms = self.come_ms(entry) - now_ms  # it may have been put off
+            if wait_ms <= 0:
+                self.deliver(env, entry)
+            return max(0, wait_ms)
         if now_ms >= entry.stored_ms + self._keep_ms:
             self._give_up(env, entry)
             return 0
@@ -235,8 +237,7 @@ class Deferral:
     def roll_back(self, env: Env, entry: Deferred) -> None:
         """Have a half message never come."""
         self._producer.must_be_in_sync()
-        self._moving.add(entry.key)
-        self._producer.settle(env, entry.key)
+        self.settle(env, entry.key)
 
     def _give_up(self, env: Env, entry: Deferred) -> None:
         """Nobody has decided a transaction for so long that nobody will: RocketMQ puts its message aside after 15
@@ -303,7 +304,7 @@ class Deferral:
         values.setdefault(properties.RETRY_TOPIC, record.topic)
         values.setdefault(properties.ORIGIN_ID, message_id(source_of(data), position))
         values |= {properties.REAL_TOPIC: topic, properties.REAL_QUEUE: "0", properties.DUE_MS: str(due_ms)}
-        self._append_deferred(env, data, values, reconsume_times=returned + 1)
+        self.append_deferred(env, data, values, reconsume_times=returned + 1)
         producer.await_effect(env, source, message, broker.identity_fields(env))
 
     def _find(self, position: int, *topics: str) -> tuple[Queue, int] | None:
@@ -318,7 +319,7 @@ class Deferral:
                     return queue, queue.sizes[at]
         return None
 
-    def _append_deferred(
+    def append_deferred(
         self, env: Env, data: bytes, values: dict[str, str], prepared: int = 0, reconsume_times: int | None = None
     ) -> None:
         """Append a message of the log as one that waits, with these properties. Raises :class:`Refused`."""
@@ -337,6 +338,27 @@ class Deferral:
             reconsume_times=reconsume_times,
         )
         self._producer.append_deferred(env, made)
+
+    # Messages that members were given
+
+    def key_of(self, handle: str) -> int | None:
+        """Return the key of a message that waits under this handle; None where it has come again, or is about to."""
+        entry = self._broker.queues.deferred.under(handle)
+        return None if entry is None or entry.key in self._moving else entry.key
+
+    def settle(self, env: Env, key: int) -> None:
+        """Have a message that waits never come."""
+        self._moving.add(key)
+        self._producer.settle(env, key)
+
+    def put_off(self, env: Env, key: int, due_ms: int) -> None:
+        """Have a message that waits come at another time. Raises :class:`Refused`."""
+        entry = self._broker.queues.deferred.get(key)
+        assert entry is not None
+        data = self._broker.log.read_record(env, entry.position, entry.size)
+        values = as_copy(properties.read(self._broker.log.decode(data).properties), entry)
+        self.append_deferred(env, data, {**values, properties.DUE_MS: str(due_ms)}, prepared=key)
+        self._moving.add(key)
 
     # Retention
 
@@ -359,7 +381,7 @@ class Deferral:
             self._moving.add(entry.key)
             values = as_copy(properties.read(broker.log.decode(data).properties), entry)
             try:
-                self._append_deferred(env, data, values, prepared=entry.key)
+                self.append_deferred(env, data, values, prepared=entry.key)
             except Refused:
                 self._moving.discard(entry.key)
                 return

@@ -21,7 +21,8 @@ from reference.broker.records import Record
 @dataclass(frozen=True, slots=True)
 class Deferred:
     """A message that waits. ``due_ms``: when it comes (-1: it waits for the end of its transaction); ``group``: the
-    producers that its transaction belongs to; ``stored_ms``: when it was sent. Times in ms since 1970."""
+    producers that its transaction belongs to; ``stored_ms``: when it was sent; ``handle``: under which
+    a member was given it. Times in ms since 1970."""
 
     key: int
     position: int
@@ -29,6 +30,7 @@ class Deferred:
     due_ms: int
     group: str
     stored_ms: int
+    handle: str = ""
 
     @property
     def is_half(self) -> bool:
@@ -46,6 +48,7 @@ class Deferred:
             due_ms=int(due) if due else -1,
             group=values.get(properties.PRODUCER_GROUP, ""),
             stored_ms=int(stored) if stored else record.store_ms,
+            handle=values.get(properties.HANDLE, ""),
         )
 
 
@@ -62,7 +65,7 @@ def as_message(values: dict[str, str]) -> dict[str, str]:
     """Return the properties that a deferred message has when it comes to its queue."""
     ours = (
         *(properties.DUE_MS, properties.REAL_TOPIC, properties.REAL_QUEUE, _STORED_MS),
-        *(properties.HALF, properties.DELAY_LEVEL),
+        *(properties.HALF, properties.DELAY_LEVEL, properties.HANDLE),
     )
     return {name: value for name, value in values.items() if name not in ours}
 
@@ -72,6 +75,7 @@ class DeferredMessages:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Deferred] = {}
+        self._handles: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -90,7 +94,15 @@ class DeferredMessages:
         """Add one that is confirmed now, or put a copy in its place: a copy stands behind all others."""
         self._waiting.pop(entry.key, None)
         self._waiting[entry.key] = entry
+        if entry.handle:
+            self._handles[entry.handle] = entry.key
+
+    def under(self, handle: str) -> Deferred | None:
+        """Return the one that a member was given under this handle."""
+        return self._waiting.get(self._handles.get(handle, -1))
 
     def settle(self, key: int) -> None:
         """Forget one that has come to its queue, or never will."""
-        self._waiting.pop(key, None)
+        entry = self._waiting.pop(key, None)
+        if entry is not None and entry.handle:
+            self._handles.pop(entry.handle, None)

@@ -32,6 +32,8 @@ from reference.broker.files import Completions, Then
 from reference.broker.lock_requests import LockRequests
 from reference.broker.membership import Assignment, Membership
 from reference.broker.parts import Refused
+from reference.broker.popping import TIMER as POPS_TIMER
+from reference.broker.popping import PopRequests
 from reference.broker.producer_requests import RETRY_PREFIX, ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.records import Record, body_hash, message_number
@@ -73,6 +75,7 @@ class Broker:
         consumer_requests: type[ConsumerRequests] = ConsumerRequests,
         deferral: type[Deferral] = Deferral,
         lock_requests: type[LockRequests] = LockRequests,
+        pop_requests: type[PopRequests] = PopRequests,
         tier: Callable[[Mapping[str, Any]], TierInterface] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
@@ -100,6 +103,7 @@ class Broker:
         self._consumer_requests = consumer_requests(self)
         self._deferral = deferral(self, self._producer_requests, self._consumer_requests.subscriptions, options)
         self._lock_requests = lock_requests(self, self._producer_requests, options)
+        self._pop_requests = pop_requests(self, self._producer_requests, self._deferral)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
         self._recovering = True
@@ -117,6 +121,9 @@ class Broker:
             Request.SEND_BATCH_MESSAGE: producer.send,
             Request.CONSUMER_SEND_MSG_BACK: self._deferral.send_back,
             Request.END_TRANSACTION: self._deferral.end,
+            Request.POP_MESSAGE: self._pop_requests.pop,
+            Request.ACK_MESSAGE: self._pop_requests.acknowledge,
+            Request.CHANGE_MESSAGE_INVISIBLETIME: self._pop_requests.change_time,
             Request.LOCK_BATCH_MQ: self._lock_requests.lock,
             Request.UNLOCK_BATCH_MQ: self._lock_requests.unlock,
             Request.UPDATE_CONSUMER_OFFSET: producer.commit,
@@ -315,6 +322,8 @@ class Broker:
             self._consumer_requests.timer(env)
         elif name == DEFERRED_TIMER:
             self._deferral.timer(env)
+        elif name == POPS_TIMER:
+            self._pop_requests.timer(env)
         elif name == "retention":
             self.retention.tick(env)
             self._deferral.make_room(env)
@@ -338,6 +347,7 @@ class Broker:
             self.replication.closed(env, peer)
             self.tier.closed(env, peer)
         self._consumer_requests.closed(env, peer)
+        self._pop_requests.closed(peer)
 
     def _heartbeat(self, env: Env, source: str, message: Command) -> None:
         """34: groups that are given messages get a topic for those that they send back."""
@@ -392,6 +402,7 @@ class Broker:
             self.tier.demoted(env)
             self._deferral.demoted(env)
             self._lock_requests.abandon()
+            self._pop_requests.abandon(env)
             self._producer_requests.abandon(env)
         self._consumer_requests.abandon(env)
 
@@ -492,6 +503,7 @@ class Broker:
         self._producer_requests.complete(env)
         if self.queues.dispatched != before:
             self._consumer_requests.wake(env)
+            self._pop_requests.wake(env)
             if self.is_master:
                 self.tier.confirmed(env)
 

@@ -200,9 +200,11 @@ class ProducerRequests:
         if not broker.queues.has_room(group, queue):
             raise Refused(Response.NO_PERMISSION, "there is no room for more offsets of groups")
         self.must_be_in_sync()
-        body = offsets_body(group, queue.index, offset)
-        self.append_system(env, OFFSET_RECORDS, body)
+        self.append_offset(env, group, queue, offset)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
+
+    def append_offset(self, env: Env, group: str, queue: Queue, offset: int) -> None:
+        self.append_system(env, OFFSET_RECORDS, offsets_body(group, queue.index, offset))
 
     def create_topic(self, env: Env, source: str, message: Command) -> None:
         """17: create a topic; one that exists keeps its queues."""

@@ -16,6 +16,7 @@ HALF, PRODUCER_GROUP = "TRAN_MSG", "PGROUP"
 #: Where a message that now stands elsewhere belongs.
 REAL_TOPIC, REAL_QUEUE = "REAL_TOPIC", "REAL_QID"
 #: Of a message that a consumer sent back: its topic, and its id, at the first time.
+HANDLE = "__POP"  # of our own: under which a message was given that waits to be acknowledged
 RETRY_TOPIC, ORIGIN_ID = "RETRY_TOPIC", "ORIGIN_MESSAGE_ID"
 
 

@@ -11,6 +11,7 @@ from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
 from reference.broker.deferral import Deferral
 from reference.broker.deferred import Deferred
 from reference.broker.lock_requests import LockRequests
+from reference.broker.popping import Pop, PopRequests
 from reference.broker.producer_requests import DEAD_PREFIX, RETRY_PREFIX, ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.retention import Retention
@@ -120,7 +121,7 @@ class FirstQueueForAll(Deferral):
         return super().deliver(env, entry)
 
     def _elsewhere(self, env: Env, data: bytes, values: dict[str, str]) -> None:
-        self._append_deferred(env, data, {**values, properties.REAL_QUEUE: "0", properties.DUE_MS: "1"})
+        self.append_deferred(env, data, {**values, properties.REAL_QUEUE: "0", properties.DUE_MS: "1"})
 
 
 class PropertiesLost(Deferral):
@@ -179,23 +180,23 @@ class LocksForAll(LockRequests):
 class ReturnsDropped(Deferral):
     """A message that comes back is taken, and nothing is written of it."""
 
-    def _append_deferred(
+    def append_deferred(
         self, env: Env, data: bytes, values: dict[str, str], prepared: int = 0, reconsume_times: int | None = None
     ) -> None:
         if not values.get(properties.REAL_TOPIC, "").startswith(RETRY_PREFIX) or prepared:
-            super()._append_deferred(env, data, values, prepared, reconsume_times)
+            super().append_deferred(env, data, values, prepared, reconsume_times)
 
 
 class AllReturnsAreDead(Deferral):
     """A message that comes back goes to the dead letters at the first time."""
 
-    def _append_deferred(
+    def append_deferred(
         self, env: Env, data: bytes, values: dict[str, str], prepared: int = 0, reconsume_times: int | None = None
     ) -> None:
         topic = values.get(properties.REAL_TOPIC, "")
         if topic.startswith(RETRY_PREFIX):
             values = {**values, properties.REAL_TOPIC: DEAD_PREFIX + topic.removeprefix(RETRY_PREFIX)}
-        super()._append_deferred(env, data, values, prepared, reconsume_times)
+        super().append_deferred(env, data, values, prepared, reconsume_times)
 
 
 class GhostMembers(ConsumerRequests):
@@ -226,6 +227,41 @@ class OffsetsResetAtRebalance(ConsumerRequests):
             super().committed(env, source, message)
 
 
+class CheckPointsLost(PopRequests):
+    """Nothing is written of what members are given: what they don't acknowledge is gone."""
+
+    def check_point(self, env: Env, pop: Pop, data: bytes, handle: str, due_ms: int) -> None:
+        pass
+
+
+class InvisibleForEver(PopRequests):
+    """What is not acknowledged stays invisible."""
+
+    def check_point(self, env: Env, pop: Pop, data: bytes, handle: str, due_ms: int) -> None:
+        super().check_point(env, pop, data, handle, due_ms + 3_600_000)
+
+
+class AcksAll(PopRequests):
+    """An acknowledgement is taken for all messages that were given together."""
+
+    def acknowledge(self, env: Env, source: str, message: Command) -> None:
+        first = message.fields.get("extraInfo", "").split(" ")[0]
+        super().acknowledge(env, source, message)
+        for entry in self._broker.queues.deferred.waiting():
+            if entry.handle.startswith(f"{first} ") and self._deferral.key_of(entry.handle) is not None:
+                self._deferral.settle(env, entry.key)
+
+
+class GivenFromTheEnd(PopRequests):
+    """A group that was given nothing of a queue begins where it ends now."""
+
+    def next_offset(self, group: str, queue: Queue) -> int:
+        known = queue.index in self._broker.queues.offsets.get(group, {}) or (group, queue.index) in self._given
+        if not known and not queue.topic.startswith("%"):
+            self._given[group, queue.index] = self._broker.readable_end(queue)
+        return super().next_offset(group, queue)
+
+
 MUTANTS = (
     Planted(
         name="half-message-visible",
@@ -237,7 +273,7 @@ MUTANTS = (
     Planted(
         name="delay-forgotten-at-switch",
         law="deliveries",
-        stands_for="apache/rocketmq #6165: schedule offsets that a slave does not load when it becomes the master",
+        stands_for="offsets of delay levels that a slave does not load when it becomes the master",
         parts={"broker": {"deferral": DelaysOfThisTerm}},
         scenario=SCENARIO,
     ),
@@ -344,6 +380,34 @@ MUTANTS = (
         law="deliveries",
         stands_for="a count of returns that begins at its end: the first return goes to the dead letters",
         parts={"broker": {"deferral": AllReturnsAreDead}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="check-points-lost",
+        law="deliveries",
+        stands_for="pop check points in a buffer of the broker's that ends with it: what was given never comes again",
+        parts={"broker": {"pop_requests": CheckPointsLost}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="invisible-for-ever",
+        law="deliveries",
+        stands_for="a revive offset that moves on, past what was never acknowledged",
+        parts={"broker": {"pop_requests": InvisibleForEver}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="one-ack-for-all",
+        law="deliveries",
+        stands_for="a bit map of acknowledgements whose bits are set together",
+        parts={"broker": {"pop_requests": AcksAll}},
+        scenario=SCENARIO,
+    ),
+    Planted(
+        name="pop-begins-at-the-end",
+        law="deliveries",
+        stands_for="a new group that begins at the end of each queue without being asked to (initMode)",
+        parts={"broker": {"pop_requests": GivenFromTheEnd}},
         scenario=SCENARIO,
     ),
     Planted(

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
-from reference.wire.codes import FIRST_OF_OUR_OWN, Request
+from reference.wire.codes import END_OF_OUR_OWN, FIRST_OF_OUR_OWN, Request
 from reference.wire.command import NO_FIELDS, Command
 from reference.wire.fields import to_json
 
@@ -132,7 +132,7 @@ class RemotingCodec:
 
     def is_internal(self, message: Command) -> bool:
         """Return whether only our own nodes and the harness say this: replication, Raft, the object store."""
-        return message.code >= FIRST_OF_OUR_OWN and not message.is_response
+        return FIRST_OF_OUR_OWN <= message.code < END_OF_OUR_OWN and not message.is_response
 
     def readdress(self, request: int, answer: Command, reached: Reached) -> Command:
         """See :class:`chaos.addresses.CanReaddress`."""

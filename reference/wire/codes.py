@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-#: From here on, codes are our own.
-FIRST_OF_OUR_OWN = 9000
+#: Codes from here on, and before those of RocketMQ's pop consumption, are our own.
+FIRST_OF_OUR_OWN, END_OF_OUR_OWN = 9000, 10_000
 
 
 class Request(IntEnum):
@@ -58,6 +58,9 @@ class Request(IntEnum):
     GET_BROKER_HA_STATUS = 907
     GET_BROKER_EPOCH_CACHE = 1007
     NOTIFY_BROKER_ROLE_CHANGED = 1008
+    POP_MESSAGE = 200050
+    ACK_MESSAGE = 200051
+    CHANGE_MESSAGE_INVISIBLETIME = 200053
     # → name server
     REGISTER_BROKER = 103
     UNREGISTER_BROKER = 104
@@ -153,6 +156,7 @@ class Response(IntEnum):
     SUBSCRIPTION_NOT_EXIST = 24
     SUBSCRIPTION_GROUP_NOT_EXIST = 26
     INVALID_PARAMETER = 29
+    POLLING_TIMEOUT = 210
     CONSUMER_NOT_ONLINE = 206
     CONTROLLER_FENCED_MASTER_EPOCH = 2000
     CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH = 2001

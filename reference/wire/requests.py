@@ -189,6 +189,7 @@ _PULL: Mapping[str, Field] = {
     "subscription": FREE,
     "expressionType": FREE,
 }
+_HANDED: Mapping[str, Field] = {"consumerGroup": NAME, "offset": I64, "extraInfo": NAME}
 _LOCKS = Object(
     {"consumerGroup": str, "clientId": str, "mqSet": Listed(Object({"topic": str, "queueId": int}))},
     frozenset({"mqSet"}),
@@ -220,6 +221,20 @@ FORMS: Mapping[Request, Form] = {
     Request.END_TRANSACTION: Form(
         MASTER, {"producerGroup": NAME, "commitLogOffset": I64, "tranStateTableOffset": I64, "commitOrRollback": I32}
     ),
+    Request.POP_MESSAGE: Form(
+        MASTER,
+        {
+            "consumerGroup": NAME,
+            "topic": TOPIC,
+            "queueId": MAYBE_I32,
+            "order": FLAG,
+            "pollTime": MAYBE_I64,
+            "maxMsgNums": Whole(least=1, most=32),
+            "invisibleTime": Whole(least=1_000, most=300_000),
+        },
+    ),
+    Request.ACK_MESSAGE: Form(MASTER, _HANDED),
+    Request.CHANGE_MESSAGE_INVISIBLETIME: Form(MASTER, {**_HANDED, "invisibleTime": Whole(least=1_000, most=300_000)}),
     Request.LOCK_BATCH_MQ: Form(MASTER, body=_LOCKS, may_be_empty=False),
     Request.UNLOCK_BATCH_MQ: Form(MASTER, body=_LOCKS, may_be_empty=False),
     Request.UPDATE_CONSUMER_OFFSET: Form(MASTER, {**_QUEUE, "consumerGroup": NAME, "commitOffset": Whole(least=0)}),
