@@ -36,6 +36,21 @@ class FilterSkipsTheRest(ConsumerRequests):
         self._answer(env, pull, code, behind, source, b"".join(found))
 
 
+class HeartbeatsSayNothing(ConsumerRequests):
+    """A read that relies on what its group has registered gets everything."""
+
+    def _read(self, env: Env, pull: Pull[Queue]) -> None:
+        carries = whole(pull.request.fields, "sysFlag") & 4
+        super()._read(env, pull if carries else replace(pull, selection=None))
+
+
+class BoundsOfTheLog(ConsumerRequests):
+    """Administrators are told where the broker's own log of a queue begins, whatever the tier holds."""
+
+    def bounds(self, queue: Queue) -> tuple[int, int]:
+        return queue.first, self.reported_end(queue)
+
+
 class IndexOfThisLife(ConsumerRequests):
     """Messages are found by their keys only if they were confirmed after somebody has asked for the first time."""
 
@@ -75,6 +90,20 @@ MUTANTS = (
         stands_for="a filtered read whose next offset counts all that was examined: what did not fit is lost",
         parts={"broker": {"consumer_requests": FilterSkipsTheRest}},
         scenario="request_limits",
+    ),
+    Planted(
+        name="heartbeats-say-nothing",
+        law="answers",
+        stands_for="a broker that forgets registered subscriptions: push consumers get what they did not want",
+        parts={"broker": {"consumer_requests": HeartbeatsSayNothing}},
+        scenario="request_limits",
+    ),
+    Planted(
+        name="bounds-of-the-log",
+        law="answers",
+        stands_for="statistics that leave the tier out: a queue seems to begin where its local log does",
+        parts={"broker": {"consumer_requests": BoundsOfTheLog}},
+        scenario="conformance",
     ),
     Planted(
         name="index-of-this-life",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from drivers.reference.conformance.administration import of_administration
 from drivers.reference.conformance.case import Case
 from drivers.reference.conformance.frames import of_frames
 from drivers.reference.conformance.groups import of_groups
@@ -27,6 +28,7 @@ def cases(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Case]:
         **of_waiting(topic),
         **of_selections(topic),
         **of_lookups(topic),
+        **of_administration(topic),
         **of_logs(topic),
         **of_groups(),
         **of_routes(),
