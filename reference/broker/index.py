@@ -1,6 +1,6 @@
 """Messages found by their keys, or by their place in the log, as administrators look for them.
 
-The index is in memory, and nobody pays for it before somebody asks: then it reads what is confirmed of the local log, a
+The index is in memory and costs nothing before the first question: then it reads what is confirmed of the local log, a
 slice in one step, and the question waits until it has come as far as the log was confirmed when it was asked. What the
 log has dropped is found no more, though the tier may hold it.
 """

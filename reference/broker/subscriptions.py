@@ -63,8 +63,8 @@ _WAYS = {
 
 
 class Subscriptions:
-    """What each connection's last heartbeat said, until it ends or its client says goodbye. ``clients`` answers them,
-    and tells the members of a group of one another."""
+    """What each connection's last heartbeat said, until it ends or its client says goodbye. ``clients`` answers
+    them, and notifies the members of a group of each other."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients

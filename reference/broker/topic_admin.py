@@ -35,6 +35,7 @@ class QueueViews:
         return found
 
     def of_topic(self, topic: Topic) -> Sequence[Queue]:
+        """Return the queues of a topic, in order."""
         return self.broker.queues.by_index[topic.first_index : topic.first_index + topic.queues]
 
     def stored_ms(self, env: Env, queue: Queue, offset: int) -> int:

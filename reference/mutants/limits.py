@@ -45,7 +45,7 @@ class HeartbeatsSayNothing(ConsumerRequests):
 
 
 class BoundsOfTheLog(ConsumerRequests):
-    """Administrators are told where the broker's own log of a queue begins, whatever the tier holds."""
+    """Administrators see where the broker's own log of a queue begins, whatever the tier holds."""
 
     def bounds(self, queue: Queue) -> tuple[int, int]:
         return queue.first, self.reported_end(queue)

@@ -156,7 +156,7 @@ def test_administrators_stop_clients_from_sending_to_a_group_and_let_them_again(
     assert says(Request.WIPE_WRITE_PERM, "another") == {"wipeTopicCount": "0"} and perms() == [6]
     assert says(Request.WIPE_WRITE_PERM) == {"wipeTopicCount": "2"} and perms() == [4]
     register(world, "b2", 0, 2, ("t", "u"))
-    assert perms() == [4], "until administrators say otherwise, whoever is master"
+    assert perms() == [4], "until administrators say otherwise, also under another master"
     assert says(Request.ADD_WRITE_PERM) == {"addTopicCount": "2"} and perms() == [6]
 
 

@@ -33,7 +33,7 @@ def of_administration(topic: str) -> dict[str, Case]:
 
 
 async def _bounds(session: Session, topic: str) -> None:
-    """Check that both ends of a queue lie where clients were told before and after."""
+    """Check that both ends of a queue lie where clients were answered before and after."""
     first = await session.expect(0, Request.GET_MAX_OFFSET, topic=topic, queueId=0)
     row = _row(session, await session.expect(0, Request.GET_TOPIC_STATS, topic=topic))
     last = await session.expect(0, Request.GET_MAX_OFFSET, topic=topic, queueId=0)
