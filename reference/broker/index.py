@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -118,6 +118,11 @@ class MessageIndex:
         """Index another slice, and answer the questions that wait for no more."""
         if not self._waiting:
             return
+        try:
+            self._broker.must_serve(any_replica=True)  # else what is known of the log may hold no more
+        except Refused as refusal:
+            self._refuse(env, self._waiting, refusal.code, str(refusal))
+            return
         self._follow_log(env)
         self._read_slice(env)
         ready = [question for question in self._waiting if question.upto <= self._at]
@@ -141,13 +146,15 @@ class MessageIndex:
         gone = bisect_left(self._positions, first)
         if queues is not self._queues:
             old = [question for question in self._waiting if question.queues is not queues]
-            self._waiting = [question for question in self._waiting if question.queues is queues]
-            for question in old:
-                remark = "retry: the log has begun again"
-                env.send(question.source, question.request.reply(Response.SYSTEM_BUSY, remark=remark))
+            self._refuse(env, old, Response.SYSTEM_BUSY, "retry: the log has begun again")
             self._queues, self._at, gone = queues, first, len(self._positions)
         self._at = max(self._at, first)
         del self._positions[:gone], self._times_ms[:gone], self._sums[:gone]
+
+    def _refuse(self, env: Env, questions: Sequence[_Question], code: Response, remark: str) -> None:
+        self._waiting = [question for question in self._waiting if question not in questions]
+        for question in questions:
+            env.send(question.source, question.request.reply(code, remark=remark))
 
     def _read_slice(self, env: Env) -> None:
         log, end = self._broker.log, self._broker.queues.dispatched

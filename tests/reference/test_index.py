@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
 import pytest
 
 from reference.broker import index
-from reference.broker.records import decode_all
+from reference.broker.index import MessageIndex
+from reference.broker.parts import Refused
+from reference.broker.records import decode, decode_all, encode
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from tests.reference.broker_cluster import TOPIC, Cluster
@@ -193,3 +196,77 @@ def test_keys_of_one_checksum_are_told_apart() -> None:
         assert await cluster.found(other) == [2, 1]
 
     cluster.run(script)
+
+
+class Fake:
+    """A broker that holds two records, and the step that it is in."""
+
+    def __init__(self) -> None:
+        one = encode(topic=TOPIC, queue_id=0, offset=0, position=0, body=b"x", properties=b"KEYS\x01a\x02")
+        self.data = one + encode(topic=TOPIC, queue_id=0, offset=1, position=len(one), body=b"x", properties=b"")
+        self.queues: Any = SimpleNamespace(dispatched=len(self.data))
+        self.log: Any = SimpleNamespace(first=0, read_records=self._read, decode_all=decode_all)
+        self.refusal: Refused | None = None
+        self.answers: list[Command] = []
+        self.timers: list[str] = []
+
+    def _read(self, env: object, position: int, size: int) -> bytes:
+        return self.data[position : position + decode(self.data, position).size]
+
+    def must_serve(self, *, any_replica: bool) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def send(self, to: str, answer: Command) -> None:
+        self.answers.append(answer)
+
+    def set_timer(self, name: str, delay_ns: int) -> None:
+        self.timers.append(name)
+
+
+def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, MessageIndex]:
+    """Return a broker whose index has read one of two records for a question."""
+    monkeypatch.setattr(index, "STEP_BYTES", 1)
+    fake: Any = Fake()
+    made = MessageIndex(fake, "held")
+    fields = {"topic": TOPIC, "key": "a", "maxNum": "9", "beginTimestamp": "0", "endTimestamp": "9"}
+    made.by_key(fake, "client", Command(code=Request.QUERY_MESSAGE, fields=fields))
+    assert fake.answers == [] and fake.timers == ["held"]
+    return fake, made
+
+
+def test_a_question_is_answered_when_the_index_has_come_far_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, made = asked(monkeypatch)
+    made.go_on(fake)
+    assert [answer.code for answer in fake.answers] == [0] and fake.timers == ["held"]
+
+
+def test_questions_are_refused_while_the_log_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records that the queues name may be gone then."""
+    fake, made = asked(monkeypatch)
+    fake.refusal, fake.data = Refused(Response.SYSTEM_BUSY, "retry: the log is being cut"), b""
+    made.go_on(fake)
+    assert [answer.remark for answer in fake.answers] == ["retry: the log is being cut"]
+    made.go_on(fake)
+    assert fake.timers == ["held"] and len(fake.answers) == 1
+
+
+def test_questions_about_a_log_that_has_begun_again_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, made = asked(monkeypatch)
+    fake.queues = SimpleNamespace(dispatched=0)
+    made.go_on(fake)
+    assert [answer.code for answer in fake.answers] == [Response.SYSTEM_BUSY] and fake.timers == ["held"]
+
+
+def test_a_client_that_is_gone_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, made = asked(monkeypatch)
+    made.closed("client")
+    made.go_on(fake)
+    assert fake.answers == [] and fake.timers == ["held"]
+
+
+def test_questions_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "MAX_WAITING", 1)
+    fake, made = asked(monkeypatch)
+    with pytest.raises(Refused, match="too many questions"):
+        made.by_key(fake, "other", made._waiting[0].request)
