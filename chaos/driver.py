@@ -317,10 +317,11 @@ class Evidence(StrEnum):
     TIER_CONTENT = "tier-content"  # only what the tier holds after the run; part of ``TIER``
     UPLOADS = "uploads"  # of one tier for all: what role each replica has, and how much it uploaded itself, as polled
     GROUPS = "groups"  # of a storage cluster: all that its groups, their owners and the catalogue of meta go through
+    EXCHANGES = "exchanges"  # what clients put in and what came out, without offsets: of imported histories
 
 
 #: What the reference system doesn't report, and no run from before drivers declared what they report.
-SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS, Evidence.GROUPS})
+SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS, Evidence.GROUPS, Evidence.EXCHANGES})
 
 
 class Driver(Protocol):

@@ -338,6 +338,55 @@ class FindMaster(Operation):
     in_sync: Annotated[Sequence[str], "ok: the SyncStateSet"]
 
 
+class Exchange(Operation):
+    """An operation on a queue or a store that names items by their content: clients are given no offsets."""
+
+    queue: Annotated[int, "index of the queue, or of the store"]
+
+
+class ItemOperation(Exchange):
+    """One of them that names an item."""
+
+    message: Annotated[int, "id of the item, -1 where it is none of ours"]
+    hash: Annotated[int, "of its content"]
+    item: Annotated[str, "its content"]
+    key: Annotated[str, "by which it is ordered, if by any"]
+
+
+@rows("enqueue")
+class Enqueue(ItemOperation):
+    """A client put an item into a queue, under a content that no other item of the run has."""
+
+
+@rows("dequeue")
+class Dequeue(Exchange):
+    """A client asked for items of a queue. Each that came is a row :class:`CameOut`. Fail: none came, whatever the
+    reason."""
+
+
+@rows("put")
+class Put(ItemOperation):
+    """A client put an item into a store, under a content that no other item of the run has."""
+
+
+@rows("get_all")
+class GetAll(Exchange):
+    """A client read all that a store holds. Each item is a row :class:`CameOut`."""
+
+
+@rows("came_out")
+class CameOut(ItemOperation):
+    """An item came out, by the dequeue or get_all that ``op`` names; -1: it was pushed to a client that did not ask,
+    so that only the order of recording is known."""
+
+
+@rows("emptied")
+class Emptied(Exchange):
+    """Nothing was left in a queue: what had been put in before and has not come out was lost."""
+
+    by: Annotated[str, "who says so"]
+
+
 @rows("question")
 class Question(Operation):
     """A client asked for what lies at the system's limits."""

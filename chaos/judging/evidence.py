@@ -23,8 +23,8 @@ from chaos.verdict import UnknownReason
 
 #: How the names of clients begin by which the harness asks whether there is service; they are no load.
 PROBE = "probe."
-#: What counts as a write of a workload that operates on objects.
-CHANGES = ("write", "cas", "acquire", "create_topic")
+#: What counts as a write of a workload that operates on anything but queues with offsets.
+CHANGES = ("write", "cas", "acquire", "create_topic", "enqueue", "put")
 #: A title has so many letters of what a node said at its end.
 LETTERS = 80
 #: Fields of ``run.json`` without which it is unknown what was promised, to whom, and what was to be survived.

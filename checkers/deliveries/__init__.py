@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from checkers.deliveries.by_key import ByKey
 from checkers.deliveries.given import Given
 from checkers.deliveries.in_order import InOrder
 from checkers.deliveries.promise import PROMISE
@@ -18,5 +19,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Given | InOrder | Returned]:
-    return (Given(), InOrder(), Returned())
+def create(options: Options) -> Sequence[Given | InOrder | Returned | ByKey]:
+    return (Given(), InOrder(), Returned(), ByKey())

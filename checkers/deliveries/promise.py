@@ -64,7 +64,8 @@ PROMISE = Promise(
         ),
         AnomalyKind(
             name=OUT_OF_ORDER,
-            meaning="a group that reads in order was given an offset before one below it",
+            meaning="a group that reads in order was given an offset before one below it, or an item before an"
+            " earlier one of its key",
             headline=("An orderly group was given messages out of order",),
             harm=Harm.CLIENTS,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from checkers.durability.accounts import Accounts
 from checkers.durability.acknowledged import Acknowledged
 from checkers.durability.copies import Copies
 from checkers.durability.deletions import Deletions
@@ -21,5 +22,5 @@ class Options:
     """None."""
 
 
-def create(options: Options) -> Sequence[Acknowledged | Messages | Queues | Copies | Forgotten | Deletions]:
-    return (Acknowledged(), Messages(), Queues(), Copies(), Forgotten(), Deletions())
+def create(options: Options) -> Sequence[Accounts | Acknowledged | Messages | Queues | Copies | Forgotten | Deletions]:
+    return (Acknowledged(), Messages(), Queues(), Copies(), Forgotten(), Deletions(), Accounts())

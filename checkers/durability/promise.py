@@ -58,7 +58,9 @@ PROMISE = Promise(
             harm=Harm.CLIENTS,
         ),
         AnomalyKind(
-            name=REDELIVERY, meaning="a group got the same offset again, as at-least-once permits", lawful=True
+            name=REDELIVERY,
+            meaning="a group got the same offset again, or what has none twice, as at-least-once permits",
+            lawful=True,
         ),
         AnomalyKind(
             name=UNEXPECTED,

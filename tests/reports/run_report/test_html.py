@@ -131,7 +131,7 @@ def test_a_promise_says_folded_what_breaks_it_and_what_it_is_judged_from(tmp_pat
     page = report(tmp_path, judged(Validity.INVALID, (LOST,)))
     (about,) = [one for one in page.split('<details class="about">')[1:] if "<b>durability</b>" in one]
     assert "<dt>lost</dt><dd>acknowledged, not removed by retention" in about and "lost-by-policy" not in about
-    assert "Judged from: confirm; operations</small></details>" in about
+    assert "Judged from: confirm; exchanges; operations</small></details>" in about
 
 
 def test_hostile_values_stay_text_and_nothing_is_loaded_from_outside(tmp_path: Path) -> None:
