@@ -48,7 +48,9 @@ def fault_lines(history: History) -> list[FaultLine]:
         elif row.type == "fail":
             known.update(end=at, effective="no", proof=value.get("reason", ""))
         elif value.get("phase") == "undo":
-            known.update(end=at, effective="yes" if value.get("effective") else "no", after=value.get("probe"))
+            known.update(end=at, after=value.get("probe"))
+            if "effective" in value:  # who imported a run does not know
+                known["effective"] = "yes" if value["effective"] else "no"
             restored = value.get("restored")
             known["restored"] = "yes" if restored is True else "no" if restored is False else ""
             known["proof"] = {**_mapping(known.get("proof")), **_mapping(value.get("proof"))}

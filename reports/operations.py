@@ -22,6 +22,8 @@ from reports.send_summary import Sends, SendSummary
 
 #: Completions that are counted by the second.
 BY_SECOND = (("send", "ok"), ("send", "fail"), ("send", "info"), ("pull", "ok"))
+#: What puts a message in, where clients see offsets and where they don't.
+WRITES = ("send", "enqueue", "put")
 #: What clients ask of objects.
 OF_OBJECTS = ("read", "write", "cas", "acquire", "release")
 #: The columns of :func:`ends_of`.
@@ -69,15 +71,16 @@ class Operations:
             mine = second[of == code]
             name = (f[1][code // len(type_[1])], type_[1][code % len(type_[1])])
             completed[name] += len(mine)
-            if name in by_second:
+            shown = ("send", name[1]) if name[0] in WRITES else name
+            if shown in by_second:
                 whole, counts = np.unique(np.floor(mine[mine <= load_end_s]), return_counts=True)
-                by_second[name].update(dict(zip(whole.astype(int).tolist(), counts.tolist(), strict=True)))
+                by_second[shown].update(dict(zip(whole.astype(int).tolist(), counts.tolist(), strict=True)))
         return cls(
             load_end_s=load_end_s,
             completed=completed,
             by_second=by_second,
             first_s=float(second.min(initial=0.0)),
-            sends=_sends(ends, second, is_word(f, "send"), is_word(type_, str(OpType.OK))),
+            sends=_sends(ends, second, _any_of(f, WRITES), is_word(type_, str(OpType.OK))),
         )
 
     def merge(self, other: Operations) -> None:
@@ -124,6 +127,11 @@ def is_word(column: _Coded, text: str) -> Flags:
     """Return which rows have this word."""
     codes, texts = column
     found: Flags = codes == (texts.index(text) if text in texts else -2)
+    return found
+
+
+def _any_of(column: _Coded, texts: Sequence[str]) -> Flags:
+    found: Flags = np.logical_or.reduce([is_word(column, text) for text in texts])
     return found
 
 

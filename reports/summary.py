@@ -16,7 +16,7 @@ from chaos.history.row import Row
 from chaos.history.values import value_of
 from reports.fault_latency import FaultLatencies, FaultLatency
 from reports.faults import FaultLine, fault_lines, shortened
-from reports.operations import OF_OBJECTS, Operations
+from reports.operations import OF_OBJECTS, WRITES, Operations
 from reports.send_summary import Sends, SendSummary
 from reports.served import OUTAGE_S
 
@@ -263,9 +263,10 @@ def _counts(history: History, operations: Operations) -> dict[str, int]:
     master terms where nobody reported a role."""
     ended = operations.completed
     counts: dict[str, int] = {}
-    if any(f in ("send", "pull") for f, _ in ended) or operations.delivered:
-        counts |= {"acknowledged writes": ended["send", "ok"], "writes of unknown outcome": ended["send", "info"]}
-        counts["messages read"] = operations.delivered
+    if any(f in (*WRITES, "pull") for f, _ in ended) or operations.delivered:
+        counts["acknowledged writes"] = sum(ended[f, "ok"] for f in WRITES)
+        counts["writes of unknown outcome"] = sum(ended[f, "info"] for f in WRITES)
+        counts["messages read"] = operations.delivered + ended["came_out", "ok"]
     if objects := {f: ended[f, "ok"] for f in OF_OBJECTS if any(name == f for name, _ in ended)}:
         counts |= {OBJECT_LABELS[f]: number for f, number in objects.items()}
     manifests, manifest_values = operations.manifests, history.rows(StoreCas)["value"].to_pylist()

@@ -121,7 +121,9 @@ def _counts(verdict: RunVerdict, story: Story) -> Iterator[str]:
         yield f"{numbered(len(judged), 'promise')} kept"
     if story.faults:
         effective = sum(fault.effective == "yes" for fault in story.faults)
-        yield f"{effective} of {numbered(len(story.faults), 'fault')} took effect"
+        unproven = sum(fault.effective == "unproven" for fault in story.faults)
+        but = f", {unproven} unproven" if unproven else ""
+        yield f"{effective} of {numbered(len(story.faults), 'fault')} took effect{but}"
 
 
 def _strength(story: Story) -> str:
