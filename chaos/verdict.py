@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from chaos.moments import Moments
 
@@ -179,7 +180,8 @@ class RunVerdict:
     nobody judged, each with the reason. ``reached``: how often the run came to each goal of its experiment, 0 for
     never; ``not_reached`` names those goals, with the reason where nobody could look. ``permitted``: what the profile
     permits, the most frequent first; with ``no_loss_by_policy`` it was held against the run all the same. ``waived``:
-    what the experiment waives, or would if there were less of it."""
+    what the experiment waives, or would if there were less of it. ``other_results``: what other tools say of the
+    history, by their names; they decide nothing."""
 
     run: str
     seed: int
@@ -197,6 +199,7 @@ class RunVerdict:
     no_loss_by_policy: bool = False
     waived: Sequence[Waived] = ()
     reasons: Sequence[UnknownReason] = ()
+    other_results: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[Anomaly]:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from importlib import import_module
+from keyword import iskeyword
 from pkgutil import iter_modules
 
 import click
@@ -36,12 +37,13 @@ class Commands(click.Group):
     them needs takes half a second to load."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
+        names = (module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
+        return sorted(name.removesuffix("_") for name in names)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(context):
             return None
-        module = import_module(f"{commands.__name__}.{name}")
+        module = import_module(f"{commands.__name__}.{name}{'_' if iskeyword(name) else ''}")
         return next(value for value in vars(module).values() if isinstance(value, click.Command))
 
     def resolve_command(

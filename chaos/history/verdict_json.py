@@ -17,8 +17,10 @@ _SELDOM = ("dead_ends", "cycle", "lawful", "by_policy", "policy", "waived")
 
 
 def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
-    """Return a verdict as ``verdict.json`` holds it and ``--json`` prints it."""
+    """Return a verdict as ``verdict.json`` holds it and ``--json`` prints it. What another tool says stands under its
+    name, and never in the place of anything that we say."""
     return {
+        **verdict.other_results,
         "run": verdict.run,
         "seed": verdict.seed,
         "verdict": str(verdict.validity),

@@ -100,6 +100,7 @@ def _whole(
         permitted=permitted,
         no_loss_by_policy=forbidden,
         reasons=tuple(reasons),
+        other_results=run.meta.other_results,
     )
 
 

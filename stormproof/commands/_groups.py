@@ -40,6 +40,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "clean": "Remove recorded runs and sweeps",
     },
     REST: {
+        "import": "Make runs of histories that another tool recorded",
         "linearize": "Judge whether recorded histories are linearizable",
         "scrub": "Find what is damaged in a tier or a store on disk",
     },
