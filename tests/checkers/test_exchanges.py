@@ -6,7 +6,10 @@ from random import Random
 
 import pytest
 
+from chaos.testing.laws import check_law
 from chaos.verdict import Validity, Verdict
+from checkers.deliveries.by_key import ByKey
+from checkers.durability.accounts import Accounts
 from tests.checkers.histories import History, content
 from tests.checkers.names import A, L
 
@@ -253,6 +256,29 @@ def test_other_laws_do_not_judge_what_they_cannot_see_and_runs_with_offsets_are_
     usual.send(0)
     unjudged = usual.finish(0).expect(L.DURABILITY, validity=VALID).unjudged
     assert "what came out where nobody sees offsets (the driver does not report exchanges)" in unjudged
+
+
+# The contract
+
+
+def test_both_keep_the_contract_of_laws() -> None:
+    good = [Exchange(0, 1, key="k").take(0).take(1).emptied(), Exchange(*range(300), key="k").push(*range(300))]
+    lost = Exchange(0, 1, 2, key="k").take(0).take(2).emptied()
+    unread, astray = Exchange(0, 1, f="put").read(0), Exchange(0, 1, key="k").take(0, 1, 7)
+    overtaken = Exchange(0, 1, key="k").take(1).take(0)
+    context = good[0].history.context()
+    check_law(
+        Accounts(),
+        bad=[(one.history.table(), [A.LOST]) for one in (lost, unread)] + [(astray.history.table(), [A.UNEXPECTED])],
+        near_miss=[one.history.table() for one in (*good, overtaken)],
+        context=context,
+    )
+    check_law(
+        ByKey(),
+        bad=[(overtaken.history.table(), [A.OUT_OF_ORDER])],
+        near_miss=[one.history.table() for one in (*good, lost, astray)],
+        context=context,
+    )
 
 
 # Against the definition

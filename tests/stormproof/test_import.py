@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from stormproof import cli
+from stormproof.importing.openchaos import results
 
 DATA = Path(__file__).parent / "openchaos"
 NAMES = sorted(file.stem for file in DATA.glob("*.tsv"))
@@ -64,9 +65,9 @@ def test_the_results_are_those_of_openchaos_itself(name: str, command: Command) 
     _, verdict = judged(command, DATA / f"{name}.tsv")
     theirs = json.loads((DATA / f"{name}.json").read_text())
     ours = verdict["openchaos"]
-    for results in (theirs, ours):
-        if "KVTestResult" in results:
-            results["KVTestResult"]["lostValues"].sort()
+    for one in (theirs, ours):
+        if "KVTestResult" in one:
+            one["KVTestResult"]["lostValues"].sort()
     assert ours == theirs
 
 
@@ -107,6 +108,15 @@ def test_what_cannot_be_seen_is_not_judged(command: Command) -> None:
     assert set(others.values()) == {"NOT APPLICABLE"}, others
     _, verdict = judged(command, DATA / "ordered_lost.tsv")
     assert (law(verdict, "deliveries"), law(verdict, "durability")) == ("VALID", "UNKNOWN")
+
+
+def test_results_name_so_many_that_run_json_can_be_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MOST_NAMED", 1)
+    _, verdict = judged(command, DATA / "random_queue.tsv")
+    theirs = json.loads((DATA / "random_queue.json").read_text())["QueueTestResult"]
+    ours = verdict["openchaos"]["QueueTestResult"]
+    for kind in ("lost", "duplicate"):
+        assert ours[f"{kind}MessageCount"] == theirs[f"{kind}MessageCount"] > 1 == len(ours[f"{kind}Messages"])
 
 
 # Bugs planted in good histories

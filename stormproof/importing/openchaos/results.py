@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import islice
 from typing import Any
 
 from stormproof.importing.openchaos.lines import FAILURE, NULL, QUEUE, SUCCESS, Fault, Line, Request, Response
 
+#: So many messages and outages are named in one result, and so much of extra information is kept of each: run.json
+#: holds the results. Counts are whole.
+MOST_NAMED, MOST_LETTERS = 10_000, 1_000
 #: A failure so soon after a recovery begins no new outage.
 APART_MS = 2_000
 #: Bounds of end-to-end latencies in ms, each with the name of what is up to it and above the one before.
@@ -63,10 +67,10 @@ class _Queue(_Checker):
             return
         self._counts[line.op, Response] += 1
         if line.op == "enqueue":
-            self._waiting[line.value] = line.extra
+            self._waiting[line.value] = line.extra[:MOST_LETTERS]
         elif self._waiting.pop(line.value, None) is None:
             self._again[line.value] += 1
-            self._extra.setdefault(line.value, line.extra)
+            self._extra.setdefault(line.value, line.extra[:MOST_LETTERS])
 
     def result(self) -> Mapping[str, Any]:
         early = self._again.keys() & self._waiting.keys()  # they came out before their enqueue was acknowledged
@@ -77,10 +81,11 @@ class _Queue(_Checker):
             "enqueueSuccessCount": self._counts["enqueue", Response],
             "dequeueSuccessCount": self._counts["dequeue", Response],
             "lostMessageCount": len(lost),
-            "lostMessages": lost,
+            "lostMessages": dict(islice(lost.items(), MOST_NAMED)),
             "duplicateMessageCount": again.total(),
             "duplicateMessages": {
-                value: f"duplicate count = {count}, info = {self._extra[value]}" for value, count in again.items()
+                value: f"duplicate count = {count}, info = {self._extra[value]}"
+                for value, count in islice(again.items(), MOST_NAMED)
             },
             "atMostOnce": not again,
             "atLeastOnce": not lost,
@@ -111,7 +116,7 @@ class _KV(_Checker):
             "putSuccessCount": len(self._put),
             "getSuccessCount": len(self._got),
             "lostValueCount": len(lost),
-            "lostValues": lost,
+            "lostValues": lost[:MOST_NAMED],
         }
 
 
@@ -177,7 +182,7 @@ class _Rto(_Checker):
             self._unexpected |= not self._is_down and line.result == FAILURE
 
     def result(self) -> Mapping[str, Any]:
-        return {"results": self._records, "unexpectedUnavailableInNormalInterval": self._unexpected}
+        return {"results": self._records[:MOST_NAMED], "unexpectedUnavailableInNormalInterval": self._unexpected}
 
 
 class _Recovery(_Checker):
@@ -207,7 +212,7 @@ class _Recovery(_Checker):
         return bool(self._records) and line.time_ms - self._records[-1]["unavailableEndTimestamp"] < APART_MS
 
     def result(self) -> Mapping[str, Any]:
-        return {"results": self._records}
+        return {"results": self._records[:MOST_NAMED]}
 
 
 class _EndToEndLatency(_Checker):
