@@ -297,6 +297,14 @@ def test_a_client_has_another_process_after_an_unknown_outcome_and_an_unanswered
     ]
 
 
+def test_a_dequeue_of_unknown_outcome_may_have_taken_what_is_missing(command: Command, tmp_path: Path) -> None:
+    for result, code in (("FAILURE", INVALID), ("UNKNOWN", UNKNOWN)):
+        some = [put(), done(), put(value=1, at=T + 3), done(value=1, at=T + 3), asks(), came(1)]
+        last = [asks(at=T + 6), came("null", at=T + 7, result=result)]
+        got, _ = judged(command, written(tmp_path / "taken.tsv", some + last), "--drained")
+        assert got == code
+
+
 def test_times_of_clients_that_record_at_once_need_no_order(command: Command, tmp_path: Path) -> None:
     some = [put(at=T + 5), put(client=1, value=1, at=T), done(at=T + 6), done(client=1, value=1, at=T + 2)]
     code, _ = judged(command, written(tmp_path / "jitter.tsv", [*some, came(1, at=T + 9), came(0, at=T + 8)]))

@@ -151,8 +151,6 @@ class Rows:
         types = {SUCCESS: OpType.OK, FAILURE: OpType.FAIL if self._how.failures == REFUSED else OpType.INFO}
         outcome = types.get(line.result, OpType.INFO)
         self._ends(client, pending, line, outcome, **_item(line.value, line.key, result=line.result, extra=line.extra))
-        if outcome is OpType.INFO:
-            client.retire(pending.process)
 
     def _read_all(self, client: _Client, line: Response) -> None:
         pending = client.ask
@@ -180,7 +178,8 @@ class Rows:
         if pending.ended and not (pending.gave and gives):
             raise line.at.wrong(f"expected another dequeue REQUEST of client {line.client} before this response")
         if not pending.ended:
-            self._ends(client, pending, line, OpType.OK if gives else OpType.FAIL)
+            outcomes = {SUCCESS: OpType.OK, FAILURE: OpType.FAIL}
+            self._ends(client, pending, line, outcomes.get(line.result, OpType.INFO))
         pending.gave = gives
         if gives:
             self._came_out(pending, line, line.value, line.key)
@@ -189,6 +188,8 @@ class Rows:
         _in_time(line, pending.time_ms)
         client.time_ms = max(client.time_ms, line.time_ms)
         pending.ended = True
+        if outcome is OpType.INFO:
+            client.retire(pending.process)
         value = item or {"value": {"result": line.result}}
         self._operation(outcome, line, pending.process, op=pending.op, **value)
 
