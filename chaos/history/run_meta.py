@@ -72,6 +72,7 @@ class RunMeta:
     * ``bounds`` are in seconds by name, ``versions`` and ``machine`` say on what it ran, ``drawn`` what the seed drew.
     * ``min_acked``: how many messages must be acknowledged in a run that may be VALID. ``waivers``: which violations it
       puts up with.
+    * ``imported``: of which history of another tool the run was made; empty for one of ours. Nothing can do it again.
     * ``other_results``: of an imported run, what the checkers of the tool that recorded it say, by the tool's name.
     * ``trimmed``: only the verdict was kept.
     * ``json`` is all of the file, with what later versions may add.
@@ -122,6 +123,7 @@ class RunMeta:
     ended: Ended | None = None
     trimmed: bool = False
     addresses: Json = field(default_factory=dict)
+    imported: Json = field(default_factory=dict)
     other_results: Json = field(default_factory=dict)
 
     @classmethod
@@ -210,7 +212,7 @@ _AS_IT_STANDS = (
         "replay",
     ),
     *("no_loss_by_policy", "loss_window_s", "decided_by", "drawn", "duration_s", "jitter_s", "bounds", "versions"),
-    *("machine", "rows", "trimmed", "addresses", "min_acked", "other_results"),
+    *("machine", "rows", "trimmed", "addresses", "min_acked", "imported", "other_results"),
 )
 _LISTS = ("brokers", "controllers", "workloads", "faults", "drawn_faults", "skipped_faults", "laws", "reach")
 _SETS = {"uses": "uses", "evidence": "tells"}
@@ -346,7 +348,7 @@ _TYPES: Mapping[str, type] = {
     ),
     **dict.fromkeys(("brokers", "controllers", "laws", "reach", "waive"), list),
     **dict.fromkeys(("profile", "bounds", "summary", "addresses", "versions", "machine", "drawn", "decided_by"), dict),
-    "other_results": dict,
+    **dict.fromkeys(("imported", "other_results"), dict),
     "profile_from": dict,
     **dict.fromkeys(("name", "run", "directory", "system", "state", "replay", "deployment", "mutant", "error"), str),
     **dict.fromkeys(("readers_see", "offsets", "started"), str),

@@ -154,7 +154,8 @@ def _tested(meta: RunMeta, verdict: RunVerdict, story: Story) -> Iterator[str]:
         yield f"{meta.duration_s:g} s of load"
     if "acknowledged writes" in story.counts:
         yield numbered(story.counts["acknowledged writes"], "acknowledged write")
-    yield f"seed {verdict.seed}" + (f" on {meta.deployment}" if meta.deployment else "")
+    if not meta.imported:
+        yield f"seed {verdict.seed}" + (f" on {meta.deployment}" if meta.deployment else "")
     if meta.started:
         yield meta.started[:16].replace("T", " ") + (" UTC" if meta.started.endswith("+00:00") else "")
 
@@ -175,15 +176,19 @@ def _proposals(verdict: RunVerdict, meta: RunMeta) -> Iterator[Proposal]:
     match verdict.validity:
         case Validity.INVALID:
             yield Proposal(command=f"stormproof explain {name}", what="the events behind it")
-            yield Proposal(command=f"stormproof shrink {name}", what="the smallest failing run")
-            yield again
+            if not meta.imported:
+                yield Proposal(command=f"stormproof shrink {name}", what="the smallest failing run")
+                yield again
             yield Proposal(command=f"stormproof report {name} --as finding", what="a page for an issue")
         case Validity.VALID:
             seed = f"--seed {verdict.seed}"
             if exact and meta.replay_command.startswith("stormproof run ") and seed in meta.replay_command:
                 more = meta.replay_command.replace(seed, f"--seeds {SEEDS}", 1)
                 yield Proposal(command=more, what="twenty other histories")
-            yield again
+            if not meta.imported:
+                yield again
+        case _ if meta.imported:
+            yield Proposal(command="stormproof import --help", what="say what the history does not")
         case _:
             yield Proposal(command=again.command, what="record it again")
             yield Proposal(command=f"stormproof check {name}", what="judge it again")

@@ -318,6 +318,18 @@ def test_faults_are_in_the_report_and_called_unproven(command: Command) -> None:
     assert "random-kill" in page and "0 of 1 fault took effect, 1 unproven" in page
 
 
+@pytest.mark.parametrize("name", ["queue_good", "queue_lost", "queue_unexpected"])
+def test_a_report_says_where_the_run_is_from_and_not_to_run_it_again(name: str, command: Command) -> None:
+    run = imported(command, DATA / f"{name}.tsv")
+    command("check", run)
+    page = (run / "report.html").read_text("utf-8")
+    assert f"Imported: openchaos, {name}.tsv, SHA-256 " in page
+    assert not any(f"stormproof {word}" in page for word in ("replay", "shrink", "run ", "doctor"))
+    for word in ("replay", "shrink"):
+        code, _, err = command(word, run)
+        assert code == ERROR and len(err.strip().splitlines()) == 1
+
+
 def test_what_a_system_answers_is_no_markup_and_no_name_of_a_file(command: Command, tmp_path: Path) -> None:
     file = written(tmp_path / "<b>$(id) ..;.tsv", [put(), done(), came("<script>alert(1)</script>"), came()])
     run = imported(command, file)
