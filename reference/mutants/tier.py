@@ -11,7 +11,8 @@ from reference.broker.node import Broker
 from reference.broker.queues import Queue
 from reference.broker.retention import Retention
 from reference.mutants._planted import NODE, Planted
-from reference.objectstore.node import ObjectStore, _Ask, _Object
+from reference.objectstore.node import ObjectStore, _Object
+from reference.objectstore.serving import Ask
 from reference.tier.interface import TierAnswer, View
 from reference.tier.manifest import Manifest, Stamp
 from reference.tier.reads import Reader
@@ -165,7 +166,7 @@ class GarbageLeft(Tier):
 class DeletionsOvertaken(ObjectStore):
     """A deletion and a write of the same file leave in the wrong order: the file is there, and a restart finds it."""
 
-    def _delete(self, env: Env, ask: _Ask, found: _Object | None) -> None:
+    def _delete(self, env: Env, ask: Ask, found: _Object | None) -> None:
         kept = env.disk.read(found.path) if found is not None else b""
         super()._delete(env, ask, found)
         if found is not None:

@@ -8,11 +8,10 @@ from typing import Any
 from chaos.ops import Failed
 from chaos.tasks import gather
 from drivers.reference.conformance.case import ASKER, Case, Session, conversation, must_be_final
-from reference.objectstore.node import MAX_CONTENT_BYTES
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
-from reference.wire.requests import STORE
+from reference.wire.requests import MAX_CONTENT_BYTES, STORE
 
 _PREFIX = "limits/"
 #: Not the least and not the last of the three in a list.
