@@ -160,6 +160,10 @@ class NoDisk:
         return OSError(f"this node has no disk, and asks for {path!r}")
 
 
+#: Whom a node asks for what is outside of its cluster: :class:`chaos.shell.outside.Outside`, in its own process. No
+#: node and no client can have this name.
+OUTSIDE = ""
+
 #: An address of TCP over IPv4: the host in decimals and dots, and the port.
 Address = tuple[str, int]
 #: Where a connection ends whose addresses are unknown, as in the simulator.
@@ -245,7 +249,8 @@ class NodeSpec:
     ``package`` is a Python package with ``build(spec: NodeSpec) -> Node`` for shells in this process, and which runs
     as ``python -m package`` where nodes are processes. ``role`` is its kind in the system's own words. ``program``: the
     node is this program of somebody else's, and there is no package. ``disk``: False for a node that keeps nothing on
-    one, whose :attr:`Env.disk` is :class:`NoDisk`.
+    one, whose :attr:`Env.disk` is :class:`NoDisk`. ``outside``: the package of others by which it reaches what is
+    outside of its cluster (:data:`OUTSIDE`), to be installed where it runs; the simulator has no outside.
     """
 
     name: str
@@ -255,6 +260,7 @@ class NodeSpec:
     mutant: str = ""
     program: Program | None = None
     disk: bool = True
+    outside: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.package) == (self.program is not None):

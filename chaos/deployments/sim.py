@@ -137,6 +137,12 @@ class SimDeployment(HarmsDisks):
             raise BadInput(
                 f"the simulator runs no programs of others, and node {programs[0]} is one: use `--on process`"
             )
+        outside = [spec for spec in cluster.nodes if spec.outside]
+        if outside:
+            raise BadInput(
+                f"the simulator has nothing outside of the cluster, and node {outside[0].name} needs it"
+                f" ({outside[0].outside}): use `--on process`"
+            )
         self._net.codec = cast(Codec, cluster.codec)  # asked only by rules that flip bits
         self._on_trace = on_trace
         for spec in cluster.nodes:

@@ -22,11 +22,12 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from chaos.node import Address, Codec, Message, Node, NodeSpec, NoDisk
+from chaos.node import OUTSIDE, Address, Codec, Message, Node, NodeSpec, NoDisk
 from chaos.shell import clocks
 from chaos.shell.connections import Connections, Listener
 from chaos.shell.environment import HELP, NO_OPTIONS, Options, launch_by_hand
 from chaos.shell.launch import HOST, Launch
+from chaos.shell.outside import Outside, Unfit
 from chaos.shell.parent import die_with
 from chaos.shell.step import CLOSED, DONE, MESSAGE, START, TIMER, Event, Life
 from chaos.shell.strict_disk import StrictDisk
@@ -34,15 +35,23 @@ from chaos.shell.trace_file import TraceFile
 
 #: The exit code of a process that an exception of its own node code has ended.
 CRASHED = 70
+#: That of one whose outside can't serve it; before its first step.
+UNFIT = 3
 #: How long a thread that wants to go on waits for a busy one. The disk's thread waits after each call of the system:
 #: with Python's own 5 ms, a sync beside a busy node takes 7 ms instead of 2.
 SWITCH_S = 0.0005
 
 
-def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], options: Options = NO_OPTIONS) -> None:
+def main(
+    build: Callable[[NodeSpec], Node],
+    codec: Callable[[NodeSpec], Codec],
+    options: Options = NO_OPTIONS,
+    outside: Callable[[NodeSpec], Outside | None] = lambda spec: None,
+) -> None:
     """Be the node that the command line asks for, until killed, or asked by SIGTERM to end in good order.
 
-    ``options``: by role, what people can say of a node that they start (:mod:`chaos.shell.environment`).
+    ``options``: by role, what people can say of a node that they start (:mod:`chaos.shell.environment`). ``outside``:
+    what serves the node where it asks for the world outside of its cluster; it may raise :class:`Unfit`.
     """
     words = sys.argv[1:]
     sys.setswitchinterval(SWITCH_S)
@@ -52,17 +61,23 @@ def main(build: Callable[[NodeSpec], Node], codec: Callable[[NodeSpec], Codec], 
         launch = Launch.from_json(text)
     else:
         launch = launch_by_hand(sys.modules["__main__"].__package__ or "PACKAGE", options, words, os.environ)
+    is_first = launch.incarnation <= 1
     if not launch.incarnation:
         launch = replace(launch, incarnation=int(time.time()))
     if launch.parent:
         die_with(launch.parent)
-    asyncio.run(Shell(launch, build(launch.spec), codec(launch.spec)).run())
+    try:
+        shell = Shell(launch, build(launch.spec), codec(launch.spec), outside(launch.spec))
+        asyncio.run(shell.run(is_first=is_first))
+    except Unfit as error:
+        print(f"{launch.spec.name}: {error}", file=sys.stderr)
+        sys.exit(UNFIT)
 
 
 class Shell:
     """Runs one node's steps, one after the other, each whole. Implements :class:`chaos.shell.step.Host`."""
 
-    def __init__(self, launch: Launch, node: Node, codec: Codec) -> None:
+    def __init__(self, launch: Launch, node: Node, codec: Codec, outside: Outside | None = None) -> None:
         self.launch = launch
         self.clocks = clocks.Clocks(Path(launch.clock) if launch.clock else None)
         self._node = node
@@ -71,10 +86,16 @@ class Shell:
         self._tickets = count(1)
         self._leaving: list[tuple[str, bytes]] = []
         self._leaves = False
+        self._outside = outside
+        self._asked: list[Message] = []
+        self._asking: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> None:
+    async def run(self, *, is_first: bool = True) -> None:
+        """Be the node. ``is_first``: it has not lived before. Raises :class:`Unfit`."""
         launch = self.launch
         self.loop = asyncio.get_running_loop()
+        if self._outside is not None and is_first:
+            await self._outside.begin()
         self.disk = self._open_disk() if launch.spec.disk else None
         self.connections = Connections(
             launch,
@@ -136,7 +157,11 @@ class Shell:
             self._forget(event[1])
         try:
             self.life.take(event)
-            self._leaving += [(to, self._frame(to, message)) for to, message in self.life.outbox.take()]
+            for to, message in self.life.outbox.take():
+                if to == OUTSIDE:
+                    self._asked.append(message)
+                else:
+                    self._leaving.append((to, self._frame(to, message)))
         except Exception as error:
             self.crash(error)
             raise
@@ -148,11 +173,29 @@ class Shell:
         self._leaves = False
         leaving, self._leaving = self._leaving, []
         self._trace.write()
+        self._ask_outside()
         by_peer: dict[str, list[bytes]] = {}
         for to, frame in leaving:
             by_peer.setdefault(to, []).append(frame)
         for to, frames in by_peer.items():
             self.connections.send(to, b"".join(frames))
+
+    def _ask_outside(self) -> None:
+        asked, self._asked = self._asked, []
+        if self._outside is None:
+            return  # what goes to nobody is lost
+        for message in asked:
+            task = self.loop.create_task(self._ask(self._outside, message))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, outside: Outside, message: Message) -> None:
+        try:
+            answer = await outside.answer(message)
+        except Exception as error:
+            self.crash(error)
+            raise
+        self.take((MESSAGE, OUTSIDE, answer))
 
     def _forget(self, peer: str) -> None:
         """Drop what would leave for this peer: it is lost with the connection."""
