@@ -21,6 +21,8 @@ METADATA_ROLES = ROLES | {
     "nameserver": ("reference.metadata.nodes", "MetadataNameServer"),
     "broker": ("reference.metadata.nodes", "MetadataBroker"),
 }
+#: That of an object store with the option ``store``: its objects stand in a real one.
+GATEWAY = ("reference.objectstore.gateway", "Gateway")
 #: Those with the option ``embedded``.
 EMBEDDED_ROLES = ROLES | {"controller": ("reference.embedded", "NameServerWithController")}
 
@@ -33,13 +35,14 @@ def build(spec: NodeSpec) -> Node:
     if spec.role not in ROLES:
         raise ValueError(f"{spec.name}: role must be one of {', '.join(ROLES)}, not {spec.role!r}")
     parts: dict[str, type] = {}
+    is_gateway = spec.role == "objectstore" and bool(spec.options.get("store"))
     if spec.mutant:
         from reference import mutants  # every part of the system: nodes of the correct one load only their own
 
-        parts = mutants.parts(spec.mutant, spec.role)
+        parts = mutants.parts(spec.mutant, "gateway" if is_gateway else spec.role)
         if spec.options.get("embedded"):
             parts = mutants.parts(spec.mutant, "nameserver") | parts
-    module, name = _roles(spec)[spec.role]
+    module, name = GATEWAY if is_gateway else _roles(spec)[spec.role]
     node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
     built: Node = node(spec, **parts)
     return built

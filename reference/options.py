@@ -70,5 +70,10 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "metadata": _METADATA,
         "tier_cut_back": (bool, "whether a manifest that the log contradicts is cut (where losses are allowed)"),
     },
-    "objectstore": {},
+    "objectstore": {
+        "store": (str, "the URL of a real store, where the objects stand instead of on the node's disk (a gateway)"),
+        "prefix": (str, "of a gateway: what the names of its objects begin with in that store"),
+        "single_writer": (bool, "whether one gateway alone writes there, so that conditional writes may be missing"),
+        "timeout_ms": (int, "of a gateway: how long a request may be tried"),
+    },
 }

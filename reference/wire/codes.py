@@ -117,6 +117,8 @@ class Request(IntEnum):
     STORE_BREAK = 9304
     STORE_MEND = 9305
     STORE_HITS = 9306
+    # our own: the harness has a gateway delete all of its objects, at the end of a run
+    STORE_CLEAR = 9307
     # our own: a cluster whose storage is apart from its brokers
     META_REGISTER = 9401  # broker or store → meta: a new life, or a new disk
     META_HEARTBEAT = 9402  # broker or store → meta (one-way)

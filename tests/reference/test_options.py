@@ -28,7 +28,7 @@ def test_no_option_is_missing_and_none_is_unknown() -> None:
     assert set(OPTIONS) == set(reference.ROLES)
     follows, keeps = {"metadata", "controllers"}, {"metadata", "metadata_kept"}
     embedded = {"embedded"}
-    assert read_in("__init__.py", "metadata/*.py") == follows | keeps | embedded
+    assert read_in("__init__.py", "metadata/*.py") == follows | keeps | embedded | {"store"}
     assert set(OPTIONS["controller"]) == read_in("controller/*.py", "nameserver.py") | raft | keeps | embedded
     assert set(OPTIONS["broker"]) == read_in("broker/*.py") | tier | follows
     assert set(OPTIONS["nameserver"]) == read_in("nameserver.py") | follows
