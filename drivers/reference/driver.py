@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -43,6 +44,7 @@ from drivers.reference.final_state import collect_broker, collect_store
 from drivers.reference.limits import LimitsClient
 from drivers.reference.metadata import MetadataClient
 from drivers.reference.operator import Operator
+from drivers.reference.real_tier import BROKERS_WAIT_MS, LIBRARY, RealTier, clear
 from drivers.reference.snapshots import describe, take
 from reference import codec
 from reference.broker.locks import LOCK_MS
@@ -76,18 +78,19 @@ def __getattr__(name: str) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """A cluster of ``controllers`` (1, 3 or 5), ``nameservers`` and ``brokers`` (one group), with one ``topic`` of
-    ``queues``. ``tier`` adds an object store. Segments and what is retained locally are small by default, so that a
-    short run really reads from the tier. ``metadata``: the controllers keep topics, routes and groups in their log,
-    which name servers and brokers follow (the power ``CanKeepMetadata``). ``embedded``: each controller is a name
-    server, too, in one node, and there are no others. ``broker_options`` and ``controller_options`` go to the nodes as
-    they are."""
+    ``queues``. ``tier`` adds an object store; with ``{store: URL}`` that is a gateway to a real one (``s3://BUCKET``,
+    ``gs://``, ``az://``, ``file:///FOLDER``), not in the simulator. Segments and what is retained locally are small by
+    default, so that a short run really reads from the tier. ``metadata``: the controllers keep topics, routes and
+    groups in their log, which name servers and brokers follow (the power ``CanKeepMetadata``). ``embedded``: each
+    controller is a name server, too, in one node, and there are no others. ``broker_options`` and
+    ``controller_options`` go to the nodes as they are."""
 
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
     nameservers: int = field(default=1, metadata={"within": range(1, 10)})
     brokers: int = field(default=3, metadata={"within": range(1, MOST_BROKERS + 1)})
     topic: str = "storm"
     queues: int = field(default=4, metadata={"within": range(1, 1025)})
-    tier: bool = True
+    tier: bool | Mapping[str, object] = True
     metadata: bool = False
     embedded: bool = False
     segment_bytes: int = 65_536
@@ -100,6 +103,7 @@ class Options:
     controller_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        RealTier.of(self.tier)
         if self.embedded and self.metadata:
             raise ValueError("embedded and metadata can't be had together: leave out one of them")
         if self.embedded and self.nameservers != 1:
@@ -110,11 +114,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """``joined``: the brokers that have joined since the cluster was started."""
+    """``joined``: the brokers that have joined since the cluster was started. ``prefix``: under which the objects of
+    this cluster stand in a real store, and those of no other one."""
 
     options: Options
     promised: Profile = field(default_factory=Profile)
     joined: list[str] = field(default_factory=list, init=False)
+    prefix: str = field(default_factory=lambda: f"stormproof-{secrets.token_hex(8)}", init=False, compare=False)
 
     def promising(self, profile: Profile) -> Reference:
         """Return a driver with this profile, for another cluster: no broker has joined it yet."""
@@ -184,7 +190,7 @@ class Reference:
                 f" {self.options.brokers} brokers; lower the one or raise the other"
             )
         nodes = [
-            *(self._node(name, "objectstore", {}, mutant) for name in self.stores),
+            *(self._store(name, mutant) for name in self.stores),
             *(self._node(name, "nameserver", self._nameserver_options(), mutant) for name in self.nameserver_nodes),
             *(self._node(name, "controller", self._controller_options(), mutant) for name in self.controllers),
             *(self.broker(name, mutant) for name in self.brokers),
@@ -196,6 +202,12 @@ class Reference:
 
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
         return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)
+
+    def _store(self, name: str, mutant: str) -> NodeSpec:
+        spec = self._node(name, "objectstore", {}, mutant)
+        if (real := RealTier.of(self.options.tier)) is None:
+            return spec
+        return replace(spec, options=real.options(self.prefix), disk=False, outside=LIBRARY)
 
     def _nameserver_options(self) -> dict[str, object]:
         return {"controllers": list(self.controllers), "metadata": True} if self.options.metadata else {}
@@ -211,6 +223,7 @@ class Reference:
         }
 
     def _broker_options(self) -> dict[str, object]:
+        real = RealTier.of(self.options.tier)
         return {
             **({"metadata": True} if self.options.metadata else {}),
             "cluster": CLUSTER,
@@ -223,6 +236,7 @@ class Reference:
             "retain_bytes": self.options.retain_bytes,
             "tier_segment_bytes": self.options.tier_segment_bytes,
             "tier_max_age_ms": self.options.tier_max_age_ms,
+            **({"tier_timeout_ms": real.timeout_ms + BROKERS_WAIT_MS} if real is not None else {}),
             "ack_timeout_ms": self.options.ack_timeout_ms,
             "flush": self.promised.flush,
             "acks": self.promised.acks,
@@ -396,6 +410,8 @@ class Reference:
         for store in self.stores:
             if await collect_store(network, store, record):
                 record("final", f="complete", node=store)
+        if (real := RealTier.of(self.options.tier)) is not None and not real.keep:
+            await clear(network, self.stores)
 
 
 @dataclass(frozen=True, slots=True)

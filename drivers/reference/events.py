@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos import events
 from reference.objectstore.faults import TierFault
+from reference.objectstore.gateway import StoreLost
 
 #: Each event by its name in the history.
 EVENTS: dict[str, type[events.Event]] = {
@@ -14,6 +15,6 @@ EVENTS: dict[str, type[events.Event]] = {
         *(events.BootstrapBegun, events.Bootstrap, events.TierRequest, events.TierCommit, events.TierView),
         *(events.TierStop, events.TierCut, events.RaftRole, events.Vote, events.TermRaised, events.Applied),
         *(events.RaftMembers, events.EntriesCut, events.MetadataApplied, events.Route, events.StorePut),
-        *(events.StoreCas, events.StoreGet, events.StoreList, events.StoreDelete, TierFault),
+        *(events.StoreCas, events.StoreGet, events.StoreList, events.StoreDelete, TierFault, StoreLost),
     )
 }

@@ -20,6 +20,7 @@ from drivers.reference import controllers
 from drivers.reference.driver import EVENTS, Options, Reference, create
 from reference.broker import records
 from reference.objectstore.faults import TierFault
+from reference.objectstore.gateway import StoreLost
 from reference.tier import manifest, objects
 from reference.tier.interface import Stored, TopicQueue
 from reference.wire.codes import Request, Response
@@ -483,7 +484,7 @@ def test_it_tells_all_events_that_its_nodes_trace_and_no_others():
     root = Path(reference.__file__).parent
     split = root / "split"  # another system, with a driver of its own
     sources = "".join(path.read_text() for path in root.rglob("*.py") if split not in path.parents)
-    traced = {getattr(events, name).f for name in re.findall(r"\bevents\.(\w+)", sources)} | {TierFault.f}
+    traced = {getattr(events, name).f for name in re.findall(r"\bevents\.(\w+)", sources)} | {TierFault.f, StoreLost.f}
     assert sorted(EVENTS) == sorted(traced)
     documented = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
     assert all(f"`{event}`" in documented for event in EVENTS)
