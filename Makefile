@@ -60,6 +60,7 @@ docs: pages .cache/docs-env/ready
 
 .cache/docs-env/ready: docs/requirements.lock
 .cache/release-env/ready: stormproof/release/requirements.lock
+.cache/moto-env/ready: tests/reference/moto.lock
 .cache/%-env/ready:
 	$(or $(PYTHON),python3) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $< || \
@@ -130,6 +131,8 @@ lock:
 		--group docs --output-file docs/requirements.lock
 	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
 		--group release --output-file stormproof/release/requirements.lock
+	uv pip compile --quiet --generate-hashes --no-emit-find-links --no-header --universal --python-version 3.11 \
+		--group moto --output-file tests/reference/moto.lock
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from chaos.deployment import CanLimitDescriptors, CanLimitMemory, Demands
+from chaos.errors import BadInput
 from chaos.machines.docker import trial
 from chaos.machines.docker.engine import connect_for
 from chaos.machines.docker.fleet import DockerFleet
@@ -30,7 +31,13 @@ def create(*, run_id: str, directory: Path, seed: int) -> DockerDeployment:
 
 def check(nodes: Sequence[NodeSpec], *, demands: Demands) -> None:
     """Raise :class:`chaos.errors.MachineError` where nothing could be started, as no engine answers or an image is
-    missing, or where the faults need what the kernel lacks."""
+    missing, or where the faults need what the kernel lacks. Raise :class:`BadInput` for a node that needs what is
+    outside of the cluster: the run's network leads nowhere."""
+    if (outside := next((spec for spec in nodes if spec.outside), None)) is not None:
+        raise BadInput(
+            f"containers of a run reach only each other, and node {outside.name} needs what is outside of the cluster"
+            f" ({outside.outside}): use `--on process` or `--on ssh`"
+        )
     with closing(connect_for(nodes)) as client:
         trial.check(client, demands)
 

@@ -13,6 +13,7 @@ from reference.mutants import (
     controllers,
     deliveries,
     disks,
+    gateway,
     in_sync,
     limits,
     log,
@@ -58,7 +59,8 @@ MUTANTS: tuple[Planted, ...] = (
 
 def parts(mutant: str, role: str) -> dict[str, type]:
     """Return the classes that a node of this role is built with. Raises ``KeyError`` for a name that is no mutant."""
-    return dict({planted.name: planted for planted in MUTANTS}[mutant].parts.get(role, {}))
+    every = (*MUTANTS, *gateway.MUTANTS)
+    return dict({planted.name: planted for planted in every}[mutant].parts.get(role, {}))
 
 
 def codec(mutant: str) -> RemotingCodec:

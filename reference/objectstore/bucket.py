@@ -12,8 +12,10 @@ import asyncio
 import json
 import re
 import secrets
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaos.shell.outside import Unfit
@@ -64,6 +66,7 @@ class Bucket:
         self._store: Any = opened(address, timeout_ms)
         self._where = address.url
         self._is_local = address.scheme in ("file", "memory")
+        self._folder = Path(address.path) if address.scheme == "file" else None
         self._prefix = prefix
         self._single_writer = single_writer
         self._gate = asyncio.Semaphore(MOST_AT_ONCE)
@@ -166,6 +169,8 @@ class Bucket:
         """Delete all objects under the prefix, also those that no key of a gateway fits."""
         async for chunk in self._obs.list(self._store, prefix=self._prefix, chunk_size=CHUNK):
             await self._obs.delete_async(self._store, [meta["path"] for meta in chunk])
+        if self._folder is not None:
+            shutil.rmtree(self._folder / self._prefix, ignore_errors=True)  # folders that are empty now
         return request.reply()
 
     def _path(self, request: Command) -> str:

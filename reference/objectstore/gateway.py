@@ -57,7 +57,7 @@ class StoreLost(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class Seen:
     """What stood under a key when it was last seen. ``version`` is that inside its content, or -1; ``tags`` are the
     store's own."""
 
@@ -88,7 +88,7 @@ class Gateway(StoreNode):
         super().__init__(lambda: {key: self._seen[key].size for key in sorted(self._seen)})
         self.single_writer = bool(spec.options.get("single_writer"))
         self._timeout_ns = int(str(spec.options.get("timeout_ms", 3000))) * 1_000_000
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, Seen] = {}
         self._marks: set[str] = set()  # writes that this life has traced
         self._own: dict[str, _Work] = {}  # by mark, writes under way
         self._asked: dict[int, Callable[[Env, Command], None]] = {}  # by opaque
@@ -98,19 +98,19 @@ class Gateway(StoreNode):
 
     # --- policy: the decisions that the promises of the store rest on ---
 
-    def fits(self, ask: Ask, found: _Seen | None) -> bool:
+    def fits(self, ask: Ask, found: Seen | None) -> bool:
         """Return whether what stands there is what a compare-and-set is to replace."""
         return ask.expected == (found.version if found else -1)
 
-    def condition(self, ask: Ask, found: _Seen | None) -> dict[str, str]:
+    def condition(self, ask: Ask, found: Seen | None) -> dict[str, str]:
         """Return under which condition the store shall take this write."""
         if found is None or ask.verb == "put":
             return {CONDITION: ABSENT}
         return {CONDITION: ANY} if self.single_writer else {CONDITION: SAME, **found.tags}
 
-    def answers_before(self) -> bool:
-        """Return whether a put is answered before the store has it."""
-        return False
+    def has_taken(self, answer: Command) -> bool:
+        """Return whether the store has surely taken a write."""
+        return answer.code == Response.SUCCESS
 
     # --- life ---
 
@@ -200,7 +200,7 @@ class Gateway(StoreNode):
         if work.ask.verb in ("put", "cas", "delete"):
             self._go_on(env, work.ask.key)
 
-    def _finish(self, env: Env, work: _Work, code: Response, found: _Seen | None = None, **more: Any) -> None:
+    def _finish(self, env: Env, work: _Work, code: Response, found: Seen | None = None, **more: Any) -> None:
         """Trace and answer a request that has changed nothing."""
         self._end(env, work.ask, code, found, **more)
         self._over(env, work)
@@ -223,13 +223,13 @@ class Gateway(StoreNode):
 
         self._send(env, Command(code=Request.STORE_GET, fields={"key": work.ask.key}), got)
 
-    def _learn(self, env: Env, key: str, answer: Command) -> tuple[_Seen | None, bytes]:
+    def _learn(self, env: Env, key: str, answer: Command) -> tuple[Seen | None, bytes]:
         """Note what stands under a key, and trace it if this life has not; None where the bytes are not ours."""
         try:
             head, at, size = unframe(answer.body) or ({}, 0, 0)
             body = answer.body[at : at + size]
             ask = Ask(key=key, message=Command(code=0, body=body), content=json_of(body), **head["ask"])
-            found = _Seen(
+            found = Seen(
                 size=size,
                 hash=head["hash"],
                 version=head["version"],
@@ -299,7 +299,7 @@ class Gateway(StoreNode):
 
     # --- writes ---
 
-    def _write(self, env: Env, work: _Work, found: _Seen | None = None) -> None:
+    def _write(self, env: Env, work: _Work, found: Seen | None = None) -> None:
         """Try a write where ``found`` stands."""
         ask = work.ask
         body = ask.message.body
@@ -312,8 +312,6 @@ class Gateway(StoreNode):
         }
         fields = {"key": ask.key, **self.condition(ask, found)}
         work.put = Command(code=Request.STORE_PUT, fields=fields, body=frame(head, body)[0])
-        if self.answers_before():
-            self._respond(env, ask, ask.message.reply())
         self._attempt(env, work)
 
     def _attempt(self, env: Env, work: _Work) -> None:
@@ -322,10 +320,10 @@ class Gateway(StoreNode):
         self._send(env, work.put, lambda env, answer: self._wrote(env, work, answer))
 
     def _wrote(self, env: Env, work: _Work, answer: Command) -> None:
-        if answer.code == Response.SUCCESS:
+        if self.has_taken(answer):
             ask = work.ask
             body = ask.message.body
-            made = _Seen(
+            made = Seen(
                 size=len(body),
                 hash=content_hash(body),
                 version=ask.version,
@@ -343,7 +341,7 @@ class Gateway(StoreNode):
         """Return whether the store takes this write whatever stands there."""
         return work.put is not None and work.put.fields[CONDITION] == ANY
 
-    def _took_effect(self, env: Env, work: _Work, made: _Seen) -> None:
+    def _took_effect(self, env: Env, work: _Work, made: Seen) -> None:
         ask = work.ask
         self._seen[ask.key] = made
         self._blind.pop(ask.key, None)
@@ -370,7 +368,7 @@ class Gateway(StoreNode):
 
         self._send(env, Command(code=Request.STORE_GET, fields={"key": work.ask.key}), looked)
 
-    def _decide(self, env: Env, work: _Work, found: _Seen | None, body: bytes) -> None:
+    def _decide(self, env: Env, work: _Work, found: Seen | None, body: bytes) -> None:
         """Decide what becomes of a write, knowing what stands there."""
         ask = work.ask
         if found is not None and found.mark == self._blind.get(ask.key):
@@ -390,7 +388,7 @@ class Gateway(StoreNode):
             row = cas_row(ask) | {"hash": content_hash(ask.message.body), "outcome": "conflict"}
             self._finish(env, work, Response.STORE_CONFLICT, found, body=body, **row)
 
-    def _write_once_more(self, env: Env, work: _Work, found: _Seen | None) -> None:
+    def _write_once_more(self, env: Env, work: _Work, found: Seen | None) -> None:
         """Write where what stands there allows it, within the request's time: another one may always be faster."""
         if env.mono_ns() >= work.deadline_ns:
             self._lose(env, work, "others were faster again and again")
@@ -419,7 +417,7 @@ class Gateway(StoreNode):
 
         self._send(env, Command(code=Request.STORE_GET, fields={"key": key, BARE: "true"}), looked)
 
-    def _trace(self, env: Env, ask: Ask, found: _Seen, *, recovered: bool | None = None) -> None:
+    def _trace(self, env: Env, ask: Ask, found: Seen, *, recovered: bool | None = None) -> None:
         """Trace a write that has taken effect."""
         self._marks.add(found.mark)
         row: Mapping[str, Any] = {"hash": found.hash, "outcome": "created", "size": found.size}

@@ -134,6 +134,7 @@ def test_only_what_stands_under_the_prefix_is_cleared(store: World, tmp_path: Pa
     store.start()
     assert json.loads(store.listing("").body) == []
     assert (tmp_path / "other" / "object").read_bytes() == b"of somebody else"
+    assert not (tmp_path / "run-1").exists()
 
 
 def test_a_write_under_way_ends_before_all_is_cleared() -> None:
