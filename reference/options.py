@@ -60,6 +60,11 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "transaction_keep_ms": (int, "after how long a transaction that nobody ends is rolled back"),
         "lock_ms": (int, "how long a member's lock of a queue holds without being renewed"),
         "max_lag_ms": (int, "how far a slave may be behind and still count as in sync"),
+        "tier_level": (
+            str,
+            "what readers get from the tier: nothing (DISABLE), what the log has no more (NOT_IN_DISK), what its newest"
+            " file does not hold (NOT_IN_MEM), or all that the tier holds (FORCE)",
+        ),
         "tier_segment_bytes": (int, "the size of a segment in the tier"),
         "tier_max_age_ms": (int, "how long a message may wait before its segment is uploaded"),
         "tier_timeout_ms": (int, "how long a request to the object store may take"),

@@ -50,6 +50,8 @@ from reference import codec
 from reference.broker.locks import LOCK_MS
 from reference.controller.dispatch import CLASSIC, mode_of
 from reference.raft.options import RaftOptions
+from reference.tier.interface import Level
+from reference.tier.storage import TierOptions
 from reference.wire import requests
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
@@ -182,6 +184,7 @@ class Reference:
         so that no write succeeds, and for controllers that can't be set up like this."""
         mode_of(self.options.controller_options)
         RaftOptions.of(self.options.controller_options)
+        self._check_level()
         acks = str(self.promised.acks)
         needed = max(self.promised.min_in_sync, int(acks) if acks.isdigit() else 1)
         if needed > self.options.brokers:
@@ -196,6 +199,15 @@ class Reference:
             *(self.broker(name, mutant) for name in self.brokers),
         ]
         return ClusterSpec(nodes=nodes, codec=codec(mutant))
+
+    def _check_level(self) -> None:
+        """Raise ``ValueError`` for a level of the tier that there is not, or at which readers would miss messages."""
+        options = self._broker_options()
+        level = TierOptions.of(options).tier_level
+        if self.options.tier and level == Level.DISABLE and options["retain_bytes"] != 0:
+            raise ValueError(
+                f"tier_level {level}: readers get nothing from the tier, so the log must keep all: set retain_bytes: 0"
+            )
 
     def broker(self, node: str, mutant: str) -> NodeSpec:
         return self._node(node, "broker", self._broker_options(), mutant)

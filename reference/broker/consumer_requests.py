@@ -9,7 +9,7 @@ from reference.broker.index import MessageIndex
 from reference.broker.parts import Refused, Service
 from reference.broker.pulls import HELD, Pull, PullRequests
 from reference.broker.queues import Queue
-from reference.tier.interface import TierAnswer
+from reference.tier.interface import Level, TierAnswer
 from reference.wire.codes import Response
 from reference.wire.command import Command
 from reference.wire.fields import text, whole
@@ -45,10 +45,27 @@ class ConsumerRequests(PullRequests[Queue]):
         self._read(env, Pull.read(env, source, message, queue, broker.epoch, self.subscriptions.of_pull(message)))
 
     def _read(self, env: Env, pull: Pull[Queue]) -> None:
-        queue, end = pull.queue, self._broker.readable_end(pull.queue)
-        if pull.demand == "tier" or (pull.offset < queue.first and pull.demand != "local"):
+        if pull.demand == "tier" or (pull.demand != "local" and self.prefers_tier(pull)):
             self._read_tier(env, pull)
-        elif pull.offset < queue.first:
+        else:
+            self._read_log(env, pull)
+
+    def prefers_tier(self, pull: Pull[Queue]) -> bool:
+        """Policy: whether a pull that demands no source is answered from the tier, as far as that can."""
+        queue, level, log = pull.queue, self._broker.tier.level, self._broker.log
+        if level is Level.DISABLE:
+            return False
+        if pull.offset < queue.first or level is Level.NOT_IN_DISK:
+            return pull.offset < queue.first
+        view = self._broker.tier.view(queue.index)
+        if view is None or pull.offset >= min(view.end, self._broker.readable_end(queue)):
+            return False
+        newest = max(log.segment_ends(), default=log.first)
+        return level is Level.FORCE or queue.positions[pull.offset - queue.first] < newest
+
+    def _read_log(self, env: Env, pull: Pull[Queue]) -> None:
+        queue, end = pull.queue, self._broker.readable_end(pull.queue)
+        if pull.offset < queue.first:
             self._moved(env, pull, queue.first)
         elif pull.offset < end:
             self._give(env, pull, self._local(env, pull, end), "local")
@@ -76,13 +93,17 @@ class ConsumerRequests(PullRequests[Queue]):
         def then(env: Env, answer: TierAnswer) -> None:
             self._tier_answered(env, pull, answer)
 
-        limits = {"max_bytes": pull.max_bytes, "max_count": pull.max_count}
+        ahead = self._broker.readable_end(pull.queue) - pull.offset  # a slave's tier may be ahead of its log
+        most = min(pull.max_count, ahead) if pull.offset >= pull.queue.first and ahead > 0 else pull.max_count
+        limits = {"max_bytes": pull.max_bytes, "max_count": most}
         self._broker.tier.read(env, pull.queue.index, pull.offset, then=then, **limits)
 
     def _tier_answered(self, env: Env, pull: Pull[Queue], answer: TierAnswer) -> None:
         if self._broker.epoch != pull.epoch or self._broker.is_fenced:
             remark = "the role changed meanwhile"
             env.send(pull.source, pull.request.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+        elif not answer.records and pull.demand != "tier" and pull.offset >= pull.queue.first:
+            self._read_log(env, pull)  # it was preferred, and can't say
         elif answer.retry:
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, pull.offset, "tier", remark="retry")
         elif answer.too_small:
@@ -111,6 +132,8 @@ class ConsumerRequests(PullRequests[Queue]):
     def _minimum(self, queue: Queue) -> int:
         """Return where the queue begins. A replica that doesn't know yet what the tier holds below its own log reports
         the least that it may be: readers who believed a higher one would pass over messages."""
+        if self._broker.tier.level is Level.DISABLE:
+            return queue.first
         view = self._broker.tier.view(queue.index)
         if view is None:
             return 0 if self._broker.is_tiered else queue.first

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
 from chaos.node import Env
@@ -15,6 +16,16 @@ from reference.wire.command import Command
 from reference.wire.fields import item
 
 _NUMBERS = ("queue", "version", "epoch", "start", "end", "position", "hash")
+
+
+class Level(StrEnum):
+    """From where a reader who demands no source is given messages: RocketMQ's ``tieredStorageLevel`` (RIP-57). What the
+    tier does not hold is read from the log at each of them."""
+
+    DISABLE = "DISABLE"  # from the log alone
+    NOT_IN_DISK = "NOT_IN_DISK"  # from the tier what the log has no more
+    NOT_IN_MEM = "NOT_IN_MEM"  # ... and what the log's newest file does not hold
+    FORCE = "FORCE"  # from the tier all that it holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +128,9 @@ class TierAnswer:
 
 class TierInterface(Protocol):
     """What the broker calls. Every method runs inside one of the broker's steps."""
+
+    @property
+    def level(self) -> Level: ...
 
     def recover(self, env: Env, broker: BrokerInterface) -> None:
         """Load the views that the disk holds."""

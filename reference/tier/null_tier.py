@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from chaos.node import Env
-from reference.tier.interface import BrokerInterface, TierAnswer, View
+from reference.tier.interface import BrokerInterface, Level, TierAnswer, View
 from reference.wire.command import Command
 
 
@@ -14,6 +14,10 @@ class NullTier:
 
     def __init__(self, options: Mapping[str, object]) -> None:
         del options
+
+    @property
+    def level(self) -> Level:
+        return Level.NOT_IN_DISK
 
     def recover(self, env: Env, broker: BrokerInterface) -> None: ...
 

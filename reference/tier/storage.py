@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 
 from chaos import events
 from chaos.node import Env
-from reference.tier.interface import BrokerInterface, TierAnswer, TopicQueue, View
+from reference.tier.interface import BrokerInterface, Level, TierAnswer, TopicQueue, View
 from reference.tier.manifest import Manifest, ManifestError, Segment, Stamp, view_of
 from reference.tier.objects import DataName, ObjectError, content_hash, data_prefix, encode, manifest_key, parse_key
 from reference.tier.reads import Reader, differing_offset, open_object
@@ -35,9 +35,11 @@ _PATIENCE_NS = 5000 * _MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierOptions:
-    """Those of the broker's options that are the tier's. ``objectstore`` is the store's node name."""
+    """Those of the broker's options that are the tier's. ``objectstore`` is the store's node name. Raises
+    ``ValueError`` for a level that there is not."""
 
     objectstore: str
+    tier_level: str = Level.NOT_IN_DISK
     tier_segment_bytes: int = 65536
     tier_max_age_ms: int = 1000
     tier_timeout_ms: int = 1000
@@ -46,6 +48,10 @@ class TierOptions:
     tier_retain_bytes: int = 0
     tier_collect_ms: int = 3000
     tier_cut_back: bool = False  # only where losses are allowed: cut a manifest that the log contradicts
+
+    def __post_init__(self) -> None:
+        if self.tier_level not in {*Level}:
+            raise ValueError(f"tier_level: expected {', '.join(Level)}, got {self.tier_level!r}")
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> TierOptions:
@@ -103,6 +109,10 @@ class Tier:
         self._attempt = 0
         self._timer_at_ns = -1
         self._turn = 0
+
+    @property
+    def level(self) -> Level:
+        return Level(self.options.tier_level)
 
     # --- policy: the decisions that the promises of the tier rest on ---
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reference.broker.consumer_requests import ConsumerRequests
+from reference.tier.interface import Level
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,8 @@ def test_a_queue_is_never_said_to_begin_above_what_the_tier_may_hold(
     is_tiered: bool, view: tuple[int, int] | None, minimum: int
 ) -> None:
     held = SimpleNamespace(start=view[0], end=view[1]) if view else None
-    broker: Any = SimpleNamespace(is_tiered=is_tiered, tier=SimpleNamespace(view=lambda queue: held))
+    broker: Any = SimpleNamespace(
+        is_tiered=is_tiered, tier=SimpleNamespace(level=Level.NOT_IN_DISK, view=lambda queue: held)
+    )
     queue: Any = SimpleNamespace(index=0, first=30)
     assert ConsumerRequests(broker)._minimum(queue) == minimum
