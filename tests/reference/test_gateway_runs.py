@@ -34,10 +34,14 @@ KILLS = """
 """
 #: So a master has confirmed records to upload for longer than it takes to be replaced.
 SLOW = "tier_segment_bytes: 65536, tier_max_age_ms: 3000"
-#: The master is cut off from all but the tier.
+#: The master is cut off from all but the tier, and what it sends there is late: a compare-and-set of its comes after
+#: those of its successor.
 REPLACED = """
-  - partition: {shape: apart, target: master, away_from: [brokers, controllers, nameservers]}
+  - slow_link: {target: master, peers: [store], way: out, delay_ms: 1500, jitter_ms: 0}
     at: [2s, 9s]
+    for: 6s
+  - partition: {shape: apart, target: master, away_from: [brokers, controllers, nameservers]}
+    at: [2200ms, 9200ms]
     for: 5s
 """
 
