@@ -125,8 +125,11 @@ def compose(name: str, cluster: ClusterSpec, topic: str, command: str) -> str:
     """Return the file for this cluster; ``command`` is what makes it, ``name`` the experiment's, ``topic`` one to be
     used.
 
-    Raises :class:`BadInput` for an option that no environment variable can hold.
+    Raises :class:`BadInput` for an option that no environment variable can hold, and for a node that needs a library of
+    others, which the image lacks.
     """
+    if (outside := next((node for node in cluster.nodes if node.outside), None)) is not None:
+        raise BadInput(f"{outside.name}: the image of the nodes has no {outside.outside}, which this node needs")
     exposed = dict(_exposed(cluster.nodes))
     nameservers = [exposed[node.name] for node in cluster.nodes if node.role == "nameserver"]
     own, disks = _labels({EXPERIMENT: name}), [node.name for node in cluster.nodes if node.disk]

@@ -47,6 +47,7 @@ _HINTS = ("timed out", "error sending request", "dns error", "credential")
 #: How requests end that the store has understood.
 _ANSWERS = (Response.STORE_EXISTS, Response.STORE_CONFLICT, Response.STORE_ABSENT)
 _STATUS = re.compile(r"status code: (\d{3})")
+_KIND = re.compile(r"source: ([A-Z]\w{1,60})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 
 
@@ -57,7 +58,8 @@ class Bucket:
     def __init__(
         self, address: StoreAddress, prefix: str, *, single_writer: bool = False, timeout_ms: int = 3000
     ) -> None:
-        """Raise ``ImportError`` where obstore is not installed, ``ValueError`` for a prefix that is none."""
+        """Raise ``ImportError`` where obstore is not installed, ``ValueError`` for a prefix that is none, or where the
+        address and the environment together make no store."""
         import obstore
 
         if not KEY.fullmatch(prefix):
@@ -187,20 +189,25 @@ _DO: Mapping[Request, Callable[[Bucket, Command], Awaitable[Command]]] = {
 
 
 def opened(address: StoreAddress, timeout_ms: int) -> Any:
-    """Return the library's store."""
+    """Return the library's store. Raises ``ValueError``."""
     from obstore.store import LocalStore, MemoryStore, from_url
 
-    if address.scheme == "file":
-        return LocalStore(address.path, mkdir=True)
-    if address.scheme == "memory":
-        return MemoryStore()
     limit = timedelta(milliseconds=timeout_ms)
-    return from_url(
-        address.url,
-        config=dict(address.settings),
-        client_options={"timeout": limit, "connect_timeout": limit, "allow_http": address.speaks_plainly},
-        retry_config={"max_retries": 0},
-    )
+    try:
+        if address.scheme == "file":
+            return LocalStore(address.path, mkdir=True)
+        if address.scheme == "memory":
+            return MemoryStore()
+        return from_url(
+            address.url,
+            config=dict(address.settings),
+            client_options={"timeout": limit, "connect_timeout": limit, "allow_http": address.speaks_plainly},
+            retry_config={"max_retries": 0},
+        )
+    except Exception as error:
+        kind = _KIND.search(str(error))
+        why = f" ({kind[1]})" if kind else ""
+        raise ValueError(f"{address.url}: the settings and the environment make no store{why}") from None
 
 
 def outcome(error: Exception) -> tuple[Response, str]:

@@ -382,7 +382,7 @@ class Gateway(StoreNode):
             self._finish(env, work, Response.STORE_EXISTS, found, hash=found.hash, outcome="exists", size=found.size)
         elif ask.verb == "put" or self.fits(ask, found):
             self._write_once_more(env, work, found)
-        elif work.doubted and (found is None or found.version > ask.version):
+        elif work.doubted and (found is None or found.version != ask.version):
             self._lose(env, work, "the write may have taken effect, and something else has replaced it")
         else:
             row = cas_row(ask) | {"hash": content_hash(ask.message.body), "outcome": "conflict"}

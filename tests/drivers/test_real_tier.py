@@ -100,3 +100,5 @@ def test_the_simulator_and_containers_refuse_it_in_a_sentence(
     nodes = load(file, deployment="docker").system.build().cluster("").nodes
     with pytest.raises(BadInput, match="containers of a run reach only each other, and node store-0"):
         docker.check(nodes, demands=Demands())
+    assert cli._run(["compose", str(file)]) == 3
+    assert "store-0: the image of the nodes has no obstore" in capsys.readouterr().err

@@ -135,6 +135,20 @@ def test_a_wrong_address_is_refused_in_a_sentence_that_repeats_no_secret(url: st
     assert said in str(caught.value) and "SECRET" not in str(caught.value)
 
 
+def test_an_address_that_the_environment_does_not_complete_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ValueError, match=r"make no store \(MissingAccount\)"):
+        bucket_at("az://shelf")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"make no store"):
+        bucket_at(f"file://{tmp_path}/file/below", single_writer=True)
+    bucket_at("az://shelf?account_name=me&skip_signature=true")
+    bucket_at("gs://shelf?skip_signature=true")
+
+
 # Proof
 
 
