@@ -12,6 +12,8 @@ from chaos.ops import Answer, QueueRef
 from chaos.workload import Load, Outcome, Worker
 
 LOOK_S = 0.2
+#: So long after its time a message may come.
+SLACK_NS = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Deliveries:
     _places: dict[int, int] = field(default_factory=dict)
     _reached: Counter[str] = field(default_factory=Counter)
     _returned: dict[str, set[int]] = field(default_factory=dict)
+    _expected_ns: int = 0
 
     def heard(self, f: str, queue: QueueRef, asked: Mapping[str, Any], outcome: Outcome) -> None:
         """Take in an operation that has ended: what it asked for, and how it ended."""
@@ -73,8 +76,14 @@ class Deliveries:
             self._came.setdefault(asked["group"], set()).add(asked["message"])
             self._returned.setdefault(asked["group"], set()).discard(asked["message"])
 
+    def expect(self, now_ns: int, within_ms: int) -> None:
+        """Note that something may come to a queue within this time, whether it was accepted or not."""
+        self._expected_ns = max(self._expected_ns, now_ns + within_ms * 1_000_000 + SLACK_NS)
+
     def complete(self, load: Load, groups: Sequence[str]) -> bool:
-        """Return whether each group was given all that anybody knows of."""
+        """Return whether each group was given all that anybody knows of, and nothing more is to come."""
+        if load.now_ns() < self._expected_ns:
+            return False
         for group in groups:
             for queue in load.queues:
                 known = 1 + max(load.shared[what].get(queue.index, -1) for what in ("acked", "seen"))

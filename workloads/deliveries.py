@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, cast
 
 from chaos.delivery_services import CanDeliver, DeliveryMember, DeliveryProducer
-from chaos.ops import Answer, Delivered, QueueRef
+from chaos.ops import Answer, Delivered, OpType, QueueRef
 from chaos.workload import Load, Outcome, Use, Worker, body_hash, next_message, note, outcome_of
 from workloads._deliveries import Deliveries
 from workloads._drain import IDLE_S, PULL_LIMIT, after, drain
@@ -23,6 +23,8 @@ LONGEST_BEAT_S = 2.0
 #: For so long at most a member that locks its queues works on what it has read.
 WORK_S = 0.2
 LONGEST_DELAY_MS = 9000
+#: After so long the system has asked how a transaction ends, and heard it.
+UNDECIDED_MS = 6000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,12 @@ class _Producer:
         outcome = await self._worker().do(f, call, queue=queue, **asked)
         if f == "send" and outcome.ok:
             note(self._load, "acked", queue, outcome.answer.offset)
+        self._heard(f, queue, asked, outcome)
+
+    def _heard(self, f: str, queue: QueueRef, asked: dict[str, Any], outcome: Outcome) -> None:
         self._deliveries.heard(f, queue, asked, outcome)
+        if f in ("delay", "transact") and outcome.type is not OpType.FAIL:
+            self._deliveries.expect(self._load.now_ns(), asked.get("delay_ms", UNDECIDED_MS))
 
     async def _plain(self, queue: QueueRef) -> None:
         asked, key, body = self._message(queue)
@@ -283,13 +290,13 @@ class _Member:
                 new = tuple(one for place, one in enumerate(known) if one.queue == queue.index and place not in again)
                 if new:
                     note(self._load, "seen", queue, max(one.offset for one in new))
-                    await self._note_given(queue, new)
+                    await self._note_given(queue, new, read.answer)
             for place in again:
                 await self._note_again(self._load.queues[known[place].queue], known[place])
             await self._load.gather(*(self._acknowledge(number, one, options) for number, one in enumerate(known)))
             if not read.answer.messages:
                 if read.ok:  # the system had nothing to give: so it was reached
-                    await self._note_given(self._load.queues[0], ())
+                    await self._note_given(self._load.queues[0], (), read.answer)
                 await self._load.sleep(IDLE_S)
 
     async def _acknowledge(self, number: int, one: Delivered, options: Options) -> None:
@@ -374,7 +381,7 @@ class _Member:
             self._next[queue.index] = following
             return following > begin
         note(self._load, "seen", queue, read.answer.messages[-1].offset)
-        await self._note_given(queue, read.answer.messages)
+        await self._note_given(queue, read.answer.messages, read.answer)
         if returns and not self._in_order and not await self._send_back(queue, read.answer.messages, returns):
             return True
         if not self._may_work(queue):
@@ -395,9 +402,11 @@ class _Member:
 
         return await self._worker.do("pull", pull, queue=queue, offset=begin, limit=PULL_LIMIT, **self._who)
 
-    async def _note_given(self, queue: QueueRef, messages: tuple[Delivered, ...]) -> None:
+    async def _note_given(self, queue: QueueRef, messages: tuple[Delivered, ...], by: Answer) -> None:
+        """Record what an answer gave to this member."""
+
         async def given() -> Answer:
-            return Answer(messages=messages)
+            return Answer(node=by.node, incarnation=by.incarnation, epoch=by.epoch, messages=messages)
 
         asked = {"group": self._group, "in_order": int(self._in_order)}
         received = await self._worker.do("receive", given, queue=queue, **asked)
