@@ -54,7 +54,8 @@ class Selection:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull(Generic[Q]):
     """A pull request as it was asked; ``deadline_ns`` > 0 while it may be held. ``selection``: which of the records
-    that are read are meant, None for all. With one, ``max_count`` and ``max_bytes`` bound what one step examines."""
+    that are read are meant, None for all. With one, ``max_count`` and ``max_bytes`` bound what one step examines, and
+    ``woken`` says that it has waited."""
 
     source: str
     request: Command
@@ -66,6 +67,7 @@ class Pull(Generic[Q]):
     epoch: int
     deadline_ns: int
     selection: Selection | None = None
+    woken: bool = False
 
     @staticmethod
     def read(env: Env, source: str, message: Command, queue: Q, epoch: int, wanted: Filter | None = None) -> Pull[Q]:
@@ -138,7 +140,7 @@ class PullRequests(Generic[Q]):
 
     def _give(self, env: Env, pull: Pull[Q], records: list[bytes], source: str) -> None:
         """Answer with what was read, or with what a filter selects of it, and send the reader on behind all that was
-        examined. Where nothing is selected up to the end of the queue, the pull may go on waiting there."""
+        examined. A pull that has waited goes on waiting at the end of the queue where nothing new is selected."""
         if pull.selection is None:
             self._found(env, pull, records, source)
             return
@@ -146,7 +148,7 @@ class PullRequests(Generic[Q]):
         behind = pull.offset + examined
         if found:
             self._answer(env, pull, Response.SUCCESS, behind, source, b"".join(found), "FOUND")
-        elif behind == self.readable_end(pull.queue) and self._may_hold(env, pull):
+        elif pull.woken and behind == self.readable_end(pull.queue) and self._may_hold(env, pull):
             self._hold(env, replace(pull, offset=behind))
         else:
             self._answer(env, pull, Response.PULL_RETRY_IMMEDIATELY, behind, source, remark="NO_MATCHED_MESSAGE")
@@ -192,7 +194,7 @@ class PullRequests(Generic[Q]):
             if ready:
                 self._held = [pull for pull in self._held if self.readable_end(pull.queue) == pull.offset]
                 for pull in ready:
-                    self._read(env, pull)
+                    self._read(env, pull if pull.selection is None else replace(pull, woken=True))
 
     def timer(self, env: Env) -> None:
         """Answer the pulls that were held as long as they may be."""
