@@ -82,8 +82,9 @@ class DeliveryLoad:
 
     @property
     def sends_per_s(self) -> float:
-        """How many messages, or batches, the producers send together each second."""
-        return self.options.rate_per_s
+        """How many messages, or batches, the producers send each second that are acknowledged with their place."""
+        options = self.options
+        return options.rate_per_s * (options.plain + options.batch) / options.producers
 
     async def run(self, load: Load) -> None:
         options = self.options

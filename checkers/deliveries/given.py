@@ -67,7 +67,7 @@ class Given:
         _acknowledged(rows, found, groups)
         if facts.has_recovered(rows):
             _delivered_at_all(rows, context, found)
-            _note_missing(rows, found, groups)
+            _note_missing(rows, context, found, groups)
         elif len(groups.at):
             found.fact(unknown="the system did not recover, so what it would still have delivered is unknown")
         return found.partial()
@@ -255,7 +255,7 @@ def _why(rows: Rows, sent: Later, asked: int) -> str:
     return f"to be delivered {delay_ms / 1e3:g} s later" if delay_ms >= 0 else "in a transaction that was committed"
 
 
-def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
+def _note_missing(rows: Rows, context: RunContext, found: Findings, groups: Groups) -> None:
     """Note of each wait for a group which messages of the queue, of those that were acknowledged or are owed, did not
     come to the group; and what came, or stands in the queue, without an id. Besides: of which queues it is known what
     stands there, and for which groups somebody must have waited."""
@@ -267,6 +267,7 @@ def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
     there = pairs_occur((queue[due], number[due]), (queue[stands], number[stands]))
     ends, begins, reached = _waited(rows)
     code, names = rows.beside.labels("group", begins)
+    keeps = losses.keeps_read(rows, context)
     for place, end in enumerate(ends.tolist()):
         group = names[code[place]]
         given = groups.given(group)
@@ -286,6 +287,7 @@ def _note_missing(rows: Rows, found: Findings, groups: Groups) -> None:
             end=int(index[end]),
             end_ns=int(facts.since_load_ns(rows, np.array([end]))[0]),
             reached=bool(reached[place]),
+            keeps=keeps,
             **{name: column.tolist() for name, column in columns.items()},
         )
     drains = facts.calls(rows.beside, "drain")

@@ -50,13 +50,15 @@ def unknown(reported: Facts) -> Partial:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """``reported``: what the shards report of messages that the group lacks."""
+    """``reported``: what the shards report of messages that the group lacks; ``keeps``: whether what readers saw stays
+    where it was."""
 
     group: str
     queue: int
     end: int
     end_ns: int
     reached: bool
+    keeps: bool
     reported: Facts
 
 
@@ -68,7 +70,9 @@ def _waits(reported: Facts) -> Iterator[_Wait]:
             by_end.setdefault(int(fact["end"]), []).append(fact)
     for end, mine in sorted(by_end.items()):
         one = mine[0]
-        yield _Wait(str(one["wait"]), int(one["queue"]), end, int(one["end_ns"]), bool(one["reached"]), mine)
+        keeps = all(bool(fact["keeps"]) for fact in mine)
+        reached = bool(one["reached"])
+        yield _Wait(str(one["wait"]), int(one["queue"]), end, int(one["end_ns"]), reached, keeps, mine)
 
 
 def withheld(reported: Facts) -> Partial:
@@ -89,6 +93,12 @@ def withheld(reported: Facts) -> Partial:
         if len(places) and not wait.reached:
             lacking = f"group {wait.group} lacks messages of queue {wait.queue}"
             found.gap(f"{lacking}, but nobody was given anything while it read on")
+            continue
+        if len(places) and not wait.keeps:
+            found.gap(
+                f"group {wait.group} lacks messages of queue {wait.queue}, but the profile lets what it has read be"
+                " taken back, and others come below its place"
+            )
             continue
         places = places[np.argsort(began[places])]
 

@@ -31,8 +31,8 @@ DRAINED = ("was_drained", "no queue was read to its end after the run")
 
 @dataclass(frozen=True, slots=True)
 class Drains:
-    """Of each queue that was drained the drain that went furthest: from where, to where, and its row's index. The
-    queues ascend."""
+    """Of each queue that was drained the drain that went furthest, of those the widest: from where, to where, and its
+    row's index. The queues ascend."""
 
     queue: Ints
     begin: Ints
@@ -45,7 +45,7 @@ class Drains:
         asked, done = drains.invoke[drains.ok], drains.done[drains.ok]
         offset, queue = rows.column("offset"), rows.column("queue")[asked]
         begin, end = np.maximum(offset[asked], 0), offset[done]
-        order = np.lexsort((begin - end, queue))
+        order = np.lexsort((begin, -end, queue))
         _, first = np.unique(queue[order], return_index=True)
         best = order[first]
         return cls(queue[best], begin[best], end[best], rows.column("index")[done[best]])

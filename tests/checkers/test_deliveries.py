@@ -218,6 +218,17 @@ def test_a_group_that_is_never_given_what_stands_in_the_queue() -> None:
     assert "nobody was given anything while it read on" in verdict.why
 
 
+def test_where_what_was_read_may_be_taken_back_a_group_may_pass_over_what_comes_in_its_place() -> None:
+    lax = {"flush": "async", "acks": "master", "unclean": True, "min_in_sync": 1}
+    history = run(profile=lax, loss_window_s=1.0)
+    history.send(0)
+    history.send(1)
+    receive(history, (1, 1))
+    history.undo("kill", history.inject("kill", "broker-0"))
+    why = end(history, 0, 1).expect(DELIVERIES, validity=Validity.UNKNOWN).why
+    assert "lets what it has read be taken back" in why
+
+
 def test_what_is_lost_is_no_business_of_groups() -> None:
     history = run()
     history.send(0)

@@ -61,7 +61,7 @@ class Deliveries:
         _again(it, found)
         if facts.has_recovered(rows):
             _came_at_all(rows, context, it, found)
-            _came_to_each(it, found)
+            _came_to_each(rows, context, it, found)
         if it.back:
             _came_again(rows, context, it, found)
         if facts.has_recovered(rows):
@@ -280,7 +280,7 @@ def _is_in(message: Row, rows: Iterable[Row]) -> bool:
     )
 
 
-def _came_to_each(it: _History, found: Findings) -> None:
+def _came_to_each(rows: Rows, context: RunContext, it: _History, found: Findings) -> None:
     """It came to each group that was waited for; for what nobody waited, nobody knows."""
     due, waits = list(_due(it)), set()
     for group, _, end in it.waits:
@@ -295,6 +295,12 @@ def _came_to_each(it: _History, found: Findings) -> None:
         if owed and end.number("received") <= 0:
             found.gap(
                 f"group {group} lacks messages of queue {end.queue}, but nobody was given anything while it read on"
+            )
+            continue
+        if owed and not losses.keeps_read(rows, context):
+            found.gap(
+                f"group {group} lacks messages of queue {end.queue}, but the profile lets what it has read be"
+                " taken back, and others come below its place"
             )
             continue
         for one in owed:

@@ -100,7 +100,7 @@ class _Run:
             if call.ok and call.end is not None:
                 begin, end = max(0, call.begin.offset), call.end.offset
                 known = drained.get(call.begin.queue)
-                if known is None or end - begin > known[1] - known[0]:
+                if known is None or (end, -begin) > (known[1], -known[0]):
                     drained[call.begin.queue] = (begin, end, call.end)
         ends: dict[int, int] = {}
         for one in some(rows, "final", "node"):
