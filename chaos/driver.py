@@ -320,8 +320,10 @@ class Evidence(StrEnum):
     EXCHANGES = "exchanges"  # what clients put in and what came out, without offsets: of imported histories
 
 
+#: What no driver reports: it stands in imported histories alone.
+ONLY_IMPORTED = frozenset({Evidence.EXCHANGES})
 #: What the reference system doesn't report, and no run from before drivers declared what they report.
-SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS, Evidence.GROUPS, Evidence.EXCHANGES})
+SELDOM_REPORTED = frozenset({Evidence.NODE_READS, Evidence.UPLOADS, Evidence.GROUPS}) | ONLY_IMPORTED
 
 
 class Driver(Protocol):

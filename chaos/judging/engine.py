@@ -10,6 +10,7 @@ from functools import reduce
 
 import pyarrow as pa
 
+from chaos.driver import ONLY_IMPORTED
 from chaos.findings import cap
 from chaos.history.memory import give_back
 from chaos.judging import plan
@@ -130,13 +131,19 @@ def verdicts(context: RunContext, found: Examined, known: Registry | None = None
         partials.setdefault(number, []).append(partial)
     judgements = []
     for promise in known.promises:
-        judged = [
-            _judged(number, known, _to_judge(number, known, partials), context) for number in known.of(promise.name)
-        ]
+        asked = _asked(known.of(promise.name), known, context)
+        judged = [_judged(number, known, _to_judge(number, known, partials), context) for number in asked]
         judgements.append(_join(promise, judged, context))
     for name, error in sorted(known.broken.items()):
         judgements.append(Verdict(law=name, validity=Validity.UNKNOWN, why=f"the plug-in {name!r} is broken: {error}"))
     return tuple(judgements)
+
+
+def _asked(numbers: Sequence[KernelId], known: Registry, context: RunContext) -> Sequence[KernelId]:
+    """Return those of the kernels of one law about which a verdict of this run has something to say. Of a run of ours
+    nobody expects what only imported ones have; a law that is about nothing else says so."""
+    lacked = {number: _lacks(known.kernels[number], context.evidence) for number in numbers}
+    return [number for number in numbers if ONLY_IMPORTED.isdisjoint(lacked[number])] or numbers
 
 
 def _to_judge(number: KernelId, known: Registry, partials: Mapping[KernelId, Sequence[Partial]]) -> Sequence[Partial]:
