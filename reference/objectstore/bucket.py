@@ -38,10 +38,7 @@ MAX_STORED_BYTES = 16 << 20
 CHUNK = 1000
 NO_BUCKET = "NoSuchBucket"
 UNREACHED = "it can't be reached"
-NO_CONDITIONS = (
-    "the store has no conditional writes, which must replace an object only where its e_tag is the one that was given;"
-    " single_writer: true does without, where one gateway alone writes there"
-)
+NO_CONDITIONS = "the store has no conditional writes by e_tag; single_writer: true does without, for one gateway alone"
 #: What is said of an error that never became an answer, where its text has these words.
 _HINTS = ("timed out", "error sending request", "dns error", "credential")
 #: How requests end that the store has understood.
