@@ -42,6 +42,8 @@ def build(spec: NodeSpec) -> Node:
         parts = mutants.parts(spec.mutant, "gateway" if is_gateway else spec.role)
         if spec.options.get("embedded"):
             parts = mutants.parts(spec.mutant, "nameserver") | parts
+    if spec.role == "broker" and "log_version" in spec.options:
+        parts = import_module("reference.broker.versions").parts_of(spec.options) | parts
     module, name = GATEWAY if is_gateway else _roles(spec)[spec.role]
     node = parts.pop("node") if "node" in parts else getattr(import_module(module), name)
     built: Node = node(spec, **parts)

@@ -117,6 +117,7 @@ class RunWorld:
 
     async def change_version(self, node: str, version: str) -> Mapping[str, object]:
         spec = cast(CanUpgrade, self._driver).in_version(version)[node]
+        spec = replace(spec, mutant=self._mutant) if spec.package else spec
         return await cast(CanReplaceNodes, self._deployment).replace(spec)
 
     async def break_tier(self, rule_id: str, rule: TierRule) -> None:

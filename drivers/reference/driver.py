@@ -62,6 +62,8 @@ SWITCH_S = 5.0
 SWITCH_POLL_S = 0.05
 #: How long to wait until the group has taken in a new broker.
 WELCOME_S = 10.0
+#: The versions of a broker's log (:mod:`reference.broker.versions`).
+LOG_VERSIONS = range(1, 3)
 #: A group has no more brokers than this.
 MOST_BROKERS = 9
 
@@ -84,7 +86,9 @@ class Options:
     ``gs://``, ``az://``, ``file:///FOLDER``), not in the simulator. Segments and what is retained locally are small by
     default, so that a short run really reads from the tier. ``metadata``: the controllers keep topics, routes and
     groups in their log, which name servers and brokers follow (the power ``CanKeepMetadata``). ``embedded``: each
-    controller is a name server, too, in one node, and there are no others. ``broker_options`` and
+    controller is a name server, too, in one node, and there are no others. ``log_version``: 1 for brokers whose
+    logs hold no messages that wait and no locks, as it was before there were any; the fault ``upgrade`` changes that
+    (``to: "2"``); ``first_package``: a package with the code of then, for those brokers. ``broker_options`` and
     ``controller_options`` go to the nodes as they are."""
 
     controllers: int = field(default=3, metadata={"within": range(1, 6, 2)})
@@ -101,6 +105,8 @@ class Options:
     tier_max_age_ms: int = 1_000
     broker_timeout_ms: int = 1_500
     ack_timeout_ms: int = 1_500
+    log_version: int = field(default=LOG_VERSIONS[-1], metadata={"within": LOG_VERSIONS})
+    first_package: str = ""
     broker_options: Mapping[str, object] = field(default_factory=dict)
     controller_options: Mapping[str, object] = field(default_factory=dict)
 
@@ -129,7 +135,19 @@ class Reference:
         return replace(self, promised=profile)
 
     def system_version(self) -> str:
-        return f"Stormproof {VERSION}"
+        return _version_of(self.options.log_version)
+
+    def in_version(self, version: str) -> Mapping[str, NodeSpec]:
+        """See :class:`chaos.driver.CanUpgrade`: by the version of a broker's log, or by what :meth:`system_version`
+        says."""
+        known = {name: number for number in LOG_VERSIONS for name in (str(number), _version_of(number))}
+        if version not in known:
+            raise ValueError(
+                f"expected one of {', '.join(map(str, LOG_VERSIONS))}, the versions of logs, got {version}"
+            )
+        options = replace(self.options, log_version=known[version])
+        changed = replace(self, options=options)
+        return {spec.name: spec for spec in changed.cluster("").nodes}
 
     def profile(self) -> Profile:
         return self.promised
@@ -213,7 +231,9 @@ class Reference:
         return self._node(node, "broker", self._broker_options(), mutant)
 
     def _node(self, name: str, role: str, options: Mapping[str, object], mutant: str) -> NodeSpec:
-        return NodeSpec(name=name, role=role, package="reference", options=options, mutant=mutant)
+        is_first = role == "broker" and self.options.log_version == LOG_VERSIONS[0]
+        package = self.options.first_package if is_first and self.options.first_package else "reference"
+        return NodeSpec(name=name, role=role, package=package, options=options, mutant=mutant)
 
     def _store(self, name: str, mutant: str) -> NodeSpec:
         spec = self._node(name, "objectstore", {}, mutant)
@@ -254,6 +274,7 @@ class Reference:
             "acks": self.promised.acks,
             "tier_cut_back": self.promised.unclean or self.promised.flush == "async",
             "min_in_sync": self.promised.min_in_sync,
+            **({} if self.options.log_version == LOG_VERSIONS[-1] else {"log_version": self.options.log_version}),
             **self.options.broker_options,
         }
 
@@ -440,3 +461,8 @@ def create(options: Options) -> Reference:
 
 def _names(role: str, count: int) -> tuple[str, ...]:
     return tuple(f"{role}-{number}" for number in range(count))
+
+
+def _version_of(log: int) -> str:
+    """Return the name of the system with logs of this version."""
+    return f"Stormproof {VERSION}" + ("" if log == LOG_VERSIONS[-1] else f" with logs of version {log}")

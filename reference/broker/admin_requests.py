@@ -131,6 +131,7 @@ class AdminRequests:
                 group: {str(queue): offset for queue, offset in sorted(table.items())}
                 for group, table in sorted(queues.offsets.items())
             },
+            "version": queues.version,
             "topics": {
                 topic.name: {"queues": topic.queues, "first_index": topic.first_index}
                 for topic in queues.known_topics()

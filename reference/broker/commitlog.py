@@ -37,13 +37,15 @@ class Damaged(OSError):
 class Base:
     """The state after all records before ``position``: next offset by queue index, topics as
     (name, queue count, first index), consumer offsets by group and queue index, locks of queues
-    (:meth:`reference.broker.locks.QueueLocks.listed`)."""
+    (:meth:`reference.broker.locks.QueueLocks.listed`), and the version of its records
+    (:mod:`reference.broker.versions`)."""
 
     position: int = 0
     queues: dict[int, int] = field(default_factory=dict)
     topics: list[tuple[str, int, int]] = field(default_factory=list)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     locks: list[tuple[str, int, str, int]] = field(default_factory=list)
+    version: int = 1
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -52,6 +54,7 @@ class Base:
             "topics": self.topics,
             "offsets": {group: sorted(table.items()) for group, table in sorted(self.offsets.items())},
             **({"locks": self.locks} if self.locks else {}),
+            **({"version": self.version} if self.version > 1 else {}),
         }
 
     @staticmethod
@@ -68,6 +71,7 @@ class Base:
             topics=[(name, count, first) for name, count, first in value["topics"]],
             offsets={group: dict(table) for group, table in value["offsets"].items()},
             locks=[(group, queue, client, until_ms) for group, queue, client, until_ms in locks],
+            version=item(value, "version", int, 1),
         )
 
 

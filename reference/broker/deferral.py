@@ -293,6 +293,7 @@ class Deferral:
         if found is None:
             raise Refused(Response.SYSTEM_ERROR, f"no message stands at position {position} of the log any more")
         producer.must_be_in_sync()
+        producer.must_be_readable(env)
         data = broker.log.read_record(env, position, found[1])
         record, returned = broker.log.decode(data), reconsumed(data)
         dead = level < 0 or returned >= most

@@ -65,6 +65,7 @@ class LockRequests:
         if not queues:
             return
         self._producer.must_be_in_sync()
+        self._producer.must_be_readable(env)
         locks = self._broker.queues.locks
         if client and not all(locks.has_room(group, queue.index, MAX_OFFSETS) for queue in queues):
             raise Refused(Response.NO_PERMISSION, "there is no room for more locks of groups")

@@ -47,6 +47,7 @@ class Peer:
     sent_ns: int = 0
     target: int = 0  # the log's end at ``target_ns``: once acknowledged, the slave was in step at that moment
     target_ns: int = 0
+    version: int = 1  # of records that it reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Hello:
     end: int
     bootstrapping: bool
     views: dict[int, int]
+    version: int
 
     @classmethod
     def read(cls, message: Command) -> Hello:
@@ -77,6 +79,7 @@ class Hello:
             end=item(value, "end", int),
             bootstrapping=item(value, "bootstrapping", bool),
             views=dict(listed(value, "views", int, int)),
+            version=whole(fields, "version", 1),
         )
 
 
@@ -168,7 +171,11 @@ class MasterReplication:
         if epoch != broker.epoch or not broker.has_master_role:
             env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark="not the master of that epoch"))
             return
-        peer = Peer(source, hello.id, hello.session)
+        if hello.version < broker.queues.version:
+            remark = f"the log has records of version {broker.queues.version}, and this replica reads {hello.version}"
+            env.send(source, message.reply(Response.SERVICE_NOT_AVAILABLE, remark=remark))
+            return
+        peer = Peer(source, hello.id, hello.session, version=hello.version)
         self._peers[source] = peer
         self._names[peer.id] = source
         first, end = hello.first, hello.end
@@ -296,6 +303,12 @@ class MasterReplication:
         peer.sent = position
         peer.target, peer.target_ns = self._broker.log.end, env.mono_ns()
         self._broker.retention.unpin(peer.id)
+
+    def all_read(self, version: int) -> bool:
+        """Return whether all of the SyncStateSet and all others that follow read records of this version."""
+        following = {peer.id for peer in self._peers.values() if peer.version >= version}
+        members = self.members.union(*self.proposed_sets()) - {self._broker.membership.broker_id}
+        return members <= following and len(following) == len(self._peers)
 
     def peers(self) -> list[Peer]:
         return list(self._peers.values())

@@ -230,6 +230,7 @@ class PopRequests:
         """Give these messages of a queue, which begin at this offset."""
         broker = self._broker
         self._producer.must_be_in_sync()
+        self._producer.must_be_readable(env)
         now_ms, first, end = env.wall_ns() // _MS, broker.log.end, begin + len(found)
         for offset, data in enumerate(found, begin):
             self.check_point(env, pop, data, _handle(first, pop.group, offset), now_ms + pop.invisible_ms)

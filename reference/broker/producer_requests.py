@@ -10,13 +10,14 @@ from chaos import events
 from chaos.node import DiskFull, Env
 from reference.broker import properties
 from reference.broker.parts import Growing, Refused, Service
-from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, settled_body, topic_body
+from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, settled_body, topic_body, version_body
 from reference.broker.records import (
     DEFERRED_RECORDS,
     MAX_TOPIC_BYTES,
     OFFSET_RECORDS,
     SETTLED_RECORDS,
     TOPIC_RECORDS,
+    VERSION_RECORDS,
     body_hash,
     decode,
     encode,
@@ -84,6 +85,7 @@ class ProducerRequests:
         if due_ms is None or 0 <= due_ms <= now_ms:
             answer = self._put(env, source, queue, parts)
         else:
+            self.must_be_readable(env)
             answer = self._defer(env, source, asked, due_ms)
         self._wait(env, self._sends, source, message, {**answer, **broker.identity_fields(env)})
 
@@ -224,6 +226,22 @@ class ProducerRequests:
         self.append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))
 
     # Appending
+
+    def may_write(self, version: int) -> bool:
+        """Policy: records of a newer version are written once all replicas read them."""
+        return self._broker.replication.master.all_read(version)
+
+    def must_be_readable(self, env: Env, version: int = 2) -> None:
+        """Have the log take records of this version from now on. Raises :class:`Refused` where some replica can't read
+        them."""
+        broker = self._broker
+        if version > broker.replication.log_version():
+            raise Refused(Response.MESSAGE_ILLEGAL, "brokers of this version do not support that")
+        if broker.queues.version < version:
+            self.must_be_in_sync()
+            if not self.may_write(version):
+                raise Refused(Response.SYSTEM_BUSY, f"retry: not all replicas read records of version {version} yet")
+            self.append_system(env, VERSION_RECORDS, version_body(version))
 
     def must_be_in_sync(self) -> None:
         replication = self._broker.replication

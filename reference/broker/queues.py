@@ -25,6 +25,7 @@ from reference.broker.records import (
     SETTLED_RECORDS,
     SYSTEM,
     TOPIC_RECORDS,
+    VERSION_RECORDS,
     Record,
 )
 from reference.wire.fields import to_json
@@ -86,6 +87,11 @@ def offsets_body(group: str, queue: int, offset: int) -> bytes:
     return to_json({"group": group, "queue": queue, "offset": offset})
 
 
+def version_body(version: int) -> bytes:
+    """Return the body of the record from which on others of this version may follow; each is one more than the last."""
+    return to_json({"version": version})
+
+
 def settled_body(key: int) -> bytes:
     """Return the body of the record by which a deferred message never comes."""
     return to_json({"key": key})
@@ -98,6 +104,7 @@ class Queues:
         self.offsets: dict[str, dict[int, int]] = {group: dict(table) for group, table in base.offsets.items()}
         self.deferred = DeferredMessages()
         self.locks = QueueLocks(base.locks)
+        self._version, self._changes = base.version, 0  # changes of the version that are not confirmed yet
         self.dispatched = base.position
         self._by_name: dict[tuple[str, int], Queue] = {}
         self._tail: deque[Effect] = deque()  # added, not confirmed yet
@@ -112,6 +119,11 @@ class Queues:
 
     def queue(self, topic: str, queue_id: int) -> Queue | None:
         return self._by_name.get((topic, queue_id))
+
+    @property
+    def version(self) -> int:
+        """Which version the records at the end of the log may have."""
+        return self._version + self._changes
 
     def next_index(self) -> int:
         return len(self.by_index)
@@ -152,6 +164,7 @@ class Queues:
         else:
             effect = Effect(record.position, record.end, None, system, json.loads(record.body))
             self._system.append(effect)
+            self._changes += record.topic == VERSION_RECORDS
             if record.topic == TOPIC_RECORDS and effect.value["name"] not in self.topics:
                 self._add_topic(effect.value["name"], effect.value["queues"], effect.value["first_index"])
         self._tail.append(effect)
@@ -190,6 +203,8 @@ class Queues:
             self.deferred.settle(effect.value["key"])
         elif effect.system == SYSTEM[LOCK_RECORDS]:
             self.locks.change(effect.value)
+        elif effect.system == SYSTEM[VERSION_RECORDS]:
+            self._version, self._changes = self._version + 1, self._changes - 1
 
     def behind(self, upto: int) -> bool:
         """Is there a record up to this position that has not taken effect?"""
@@ -206,6 +221,7 @@ class Queues:
                 effect.queue.sizes.pop()
                 continue
             self._system.pop()
+            self._changes -= effect.system == SYSTEM[VERSION_RECORDS]
             if effect.system == SYSTEM[TOPIC_RECORDS] and not self.topics[effect.value["name"]].confirmed:
                 self._remove_topic(effect.value["name"])
         return True
@@ -216,7 +232,7 @@ class Queues:
         """Return the base of a log that begins at ``position``, a boundary at or after the present base's."""
         topics = list(base.topics)
         offsets = {group: dict(table) for group, table in base.offsets.items()}
-        locks = QueueLocks(base.locks)
+        locks, version = QueueLocks(base.locks), base.version
         known = {name for name, _, _ in topics}
         for effect in self._system:
             if effect.position >= position:
@@ -225,12 +241,16 @@ class Queues:
                 self._commit(offsets, effect.value)
             elif effect.system == SYSTEM[LOCK_RECORDS]:
                 locks.change(effect.value)
+            elif effect.system == SYSTEM[VERSION_RECORDS]:
+                version += 1
             elif effect.system == SYSTEM[TOPIC_RECORDS] and effect.value["name"] not in known:
                 known.add(effect.value["name"])
                 topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
         count = sum(queues for _, queues, _ in topics)
         ends = {queue.index: queue.next_at(position) for queue in self.by_index[:count]}
-        return Base(position=position, queues=ends, topics=topics, offsets=offsets, locks=locks.listed())
+        state = Base(position=position, queues=ends, topics=topics, offsets=offsets)
+        state.locks, state.version = locks.listed(), version
+        return state
 
     def drop_before(self, position: int) -> None:
         """Drop what lies before ``position``, where the log begins now."""

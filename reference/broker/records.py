@@ -43,6 +43,7 @@ OFFSET_RECORDS = "%SYS%OFFSETS"
 DEFERRED_RECORDS = "%SYS%DEFERRED"
 SETTLED_RECORDS = "%SYS%SETTLED"
 LOCK_RECORDS = "%SYS%LOCKS"
+VERSION_RECORDS = "%SYS%VERSION"
 #: How the system's own records are called in traces and in READ_LOG.
 SYSTEM = {
     TOPIC_RECORDS: "topic",
@@ -50,6 +51,7 @@ SYSTEM = {
     DEFERRED_RECORDS: "deferred",
     SETTLED_RECORDS: "settled",
     LOCK_RECORDS: "locks",
+    VERSION_RECORDS: "version",
 }
 
 

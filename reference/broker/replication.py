@@ -42,6 +42,10 @@ class Replication:
 
     # Policy: small decisions, each of which a promise rests on
 
+    def log_version(self) -> int:
+        """Return the newest version of records that this replica reads (:mod:`reference.broker.versions`)."""
+        return 2
+
     def own_end(self) -> int:
         """Up to where this replica's own copy counts."""
         return self.broker.log.synced if self.flush == "sync" else self.broker.log.end

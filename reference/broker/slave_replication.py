@@ -46,6 +46,8 @@ class SlavePolicy(Protocol):
 
     def may_ack(self) -> int: ...
 
+    def log_version(self) -> int: ...
+
 
 class SlaveReplication:
     def __init__(self, broker: SlaveBroker, policy: SlavePolicy) -> None:
@@ -113,6 +115,7 @@ class SlaveReplication:
             "epoch": str(broker.epoch),
             "id": str(broker.membership.broker_id),
             "generation": str(broker.membership.generation),
+            "version": str(self._policy.log_version()),
         }
         value = {
             "epochs": broker.log.epochs,

@@ -227,6 +227,13 @@ class OffsetsResetAtRebalance(ConsumerRequests):
             super().committed(env, source, message)
 
 
+class NewRecordsAtOnce(ProducerRequests):
+    """A new version writes its records as soon as its own node runs it."""
+
+    def may_write(self, version: int) -> bool:
+        return True
+
+
 class CheckPointsLost(PopRequests):
     """Nothing is written of what members are given: what they don't acknowledge is gone."""
 
@@ -381,6 +388,13 @@ MUTANTS = (
         stands_for="a count of returns that begins at its end: the first return goes to the dead letters",
         parts={"broker": {"deferral": AllReturnsAreDead}},
         scenario=SCENARIO,
+    ),
+    Planted(
+        name="new-records-at-once",
+        law="availability",
+        stands_for="a rolling upgrade whose first node writes what the others can't read: they stop",
+        parts={"broker": {"producer_requests": NewRecordsAtOnce}},
+        scenario="mixed_versions",
     ),
     Planted(
         name="check-points-lost",

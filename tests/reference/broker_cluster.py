@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from chaos.driver import ClusterSpec, Disconnected
 from chaos.fault import Undo, Verb
 from chaos.node import NodeSpec
 from reference.broker.node import Broker
+from reference.broker.versions import parts_of
 from reference.controller.node import Controller
 from reference.objectstore.node import ObjectStore
 from reference.wire.codec import RemotingCodec
@@ -28,13 +29,18 @@ PARTS: dict[str, Any] = {}
 def build(spec: NodeSpec) -> Any:
     if spec.role == "controller":
         return Controller(spec)
-    return ObjectStore(spec) if spec.role == "objectstore" else Broker(spec, **PARTS)
+    if spec.role == "objectstore":
+        return ObjectStore(spec)
+    return Broker(spec, **{**parts_of(spec.options), **PARTS})
 
 
 class Cluster:
     """A cluster in the simulator, its trace, and a client that asks one node at a time."""
 
-    def __init__(self, *, brokers: int = 3, seed: int = 1, tier: bool = False, **options: object) -> None:
+    def __init__(
+        self, *, brokers: int = 3, seed: int = 1, tier: bool = False, first: Sequence[int] = (), **options: object
+    ) -> None:
+        """``first``: the numbers of brokers whose logs have the first version."""
         self.world = sim.create(run_id="test", directory=Path("/nonexistent"), seed=seed)
         self.trace: list[Mapping[str, Any]] = []
         self.brokers = tuple(f"broker-{number}" for number in range(brokers))
@@ -51,7 +57,10 @@ class Cluster:
         }
         nodes = [self._spec("controller-0", "controller", {})]
         nodes += [self._spec("store-0", "objectstore", {})] if tier else []
-        nodes += [self._spec(name, "broker", settings) for name in self.brokers]
+        nodes += [
+            self._spec(name, "broker", {**settings, "log_version": 1 if number in first else 2})
+            for number, name in enumerate(self.brokers)
+        ]
         self._cluster = ClusterSpec(nodes=nodes, codec=RemotingCodec())
         self._sent = 0
 

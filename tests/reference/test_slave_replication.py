@@ -21,7 +21,7 @@ def slave(cut: list[int], life: str = "a") -> SlaveReplication:
     broker: Any = SimpleNamespace(log=log, epoch=2, membership=SimpleNamespace(broker_id=1, generation=1, life=life))
     broker.tier = SimpleNamespace(views=dict)
     broker.queues = SimpleNamespace(truncate=lambda point: True)
-    return SlaveReplication(broker, SimpleNamespace(flush="sync", may_ack=lambda: 900))  # type: ignore[arg-type]
+    return SlaveReplication(broker, SimpleNamespace(flush="sync", may_ack=lambda: 900, log_version=lambda: 2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("first", "cuts"), [(100, True), (300, True), (301, False), (700, False)])
