@@ -22,9 +22,9 @@ MOST_SEEDS = 5
 #: With this seed the correct system must be VALID in each scenario; `make seeds` tries many more.
 CORRECT_SEED = 1
 FULL = pytest.mark.full
-#: Of what no system under test has: histories alone prove these laws (tests/checkers/test_deliveries.py). Bugs of the
+#: Of what no system under test has: histories alone prove these laws. Bugs of the
 #: split system prove the laws of storage clusters.
-ELSEWHERE = ("deliveries", "isolation", "log")
+ELSEWHERE = ("isolation", "log")
 SCENARIOS = sorted({scenario(planted) for planted in MUTANTS})
 #: The first planted for each law: these are run in each `make test`. In `make test-full` all are, each by the command
 #: that the list of planted bugs gives.

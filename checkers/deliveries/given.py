@@ -68,6 +68,7 @@ class Given:
         if facts.has_recovered(rows):
             _delivered_at_all(rows, context, found)
             _note_missing(rows, context, found, groups)
+            _note_known(rows, found, groups)
         elif len(groups.at):
             found.fact(unknown="the system did not recover, so what it would still have delivered is unknown")
         return found.partial()
@@ -257,8 +258,7 @@ def _why(rows: Rows, sent: Later, asked: int) -> str:
 
 def _note_missing(rows: Rows, context: RunContext, found: Findings, groups: Groups) -> None:
     """Note of each wait for a group which messages of the queue, of those that were acknowledged or are owed, did not
-    come to the group; and what came, or stands in the queue, without an id. Besides: of which queues it is known what
-    stands there, and for which groups somebody must have waited."""
+    come to the group."""
     index, queue, message, content = (rows.column(name) for name in ("index", "queue", "message", "hash"))
     sent, acked = rows.memo(later.later), rows.memo(facts.sends)
     due = np.sort(np.append(acked.invoke[acked.ok], sent.invoke[sent.ok & ~sent.rolled_back]))
@@ -290,6 +290,13 @@ def _note_missing(rows: Rows, context: RunContext, found: Findings, groups: Grou
             keeps=keeps,
             **{name: column.tolist() for name, column in columns.items()},
         )
+
+
+def _note_known(rows: Rows, found: Findings, groups: Groups) -> None:
+    """Note what came, or stands in the queues, without an id; of which queues it is known what stands there; and for
+    which groups somebody must have waited."""
+    queue, message, content = (rows.column(name) for name in ("queue", "message", "hash"))
+    stands = rows.memo(later.content)
     drains = facts.calls(rows.beside, "drain")
     known = distinct(np.append(queue[drains.invoke[drains.ok]], queue[stands]))
     asked = facts.calls(rows.beside, "caught_up").invoke
