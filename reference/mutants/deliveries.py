@@ -11,12 +11,14 @@ from reference.broker.consumer_requests import ConsumerBroker, ConsumerRequests
 from reference.broker.deferral import Deferral
 from reference.broker.deferred import Deferred
 from reference.broker.lock_requests import LockRequests
+from reference.broker.parts import Refused
 from reference.broker.popping import Pop, PopRequests
 from reference.broker.producer_requests import DEAD_PREFIX, RETRY_PREFIX, ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.retention import Retention
 from reference.broker.sends import SendRequest
 from reference.mutants._planted import Planted
+from reference.wire.codes import Response
 from reference.wire.command import Command
 
 SCENARIO = "deliveries"
@@ -234,6 +236,25 @@ class NewRecordsAtOnce(ProducerRequests):
         return True
 
 
+class AnybodyEnds(Deferral):
+    """Producers of any group may end a transaction."""
+
+    def may_end(self, entry: Deferred, group: str) -> bool:
+        return entry.is_half
+
+
+class AckTwice(PopRequests):
+    """To acknowledge what waits no more is answered as if it had been done."""
+
+    def acknowledge(self, env: Env, source: str, message: Command) -> None:
+        try:
+            super().acknowledge(env, source, message)
+        except Refused as refusal:
+            if refusal.code != Response.INVALID_PARAMETER:
+                raise
+            env.send(source, message.reply(fields=self._broker.identity_fields(env)))
+
+
 class CheckPointsLost(PopRequests):
     """Nothing is written of what members are given: what they don't acknowledge is gone."""
 
@@ -388,6 +409,20 @@ MUTANTS = (
         stands_for="a count of returns that begins at its end: the first return goes to the dead letters",
         parts={"broker": {"deferral": AllReturnsAreDead}},
         scenario=SCENARIO,
+    ),
+    Planted(
+        name="anybody-ends-transactions",
+        law="answers",
+        stands_for="an end of a transaction that is found by its position alone: another group's producer decides it",
+        parts={"broker": {"deferral": AnybodyEnds}},
+        scenario="conformance",
+    ),
+    Planted(
+        name="ack-of-nothing",
+        law="answers",
+        stands_for="a late acknowledgement that is answered with success, though the message comes again",
+        parts={"broker": {"pop_requests": AckTwice}},
+        scenario="conformance",
     ),
     Planted(
         name="new-records-at-once",

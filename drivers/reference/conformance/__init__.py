@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from drivers.reference.conformance.administration import of_administration
 from drivers.reference.conformance.case import Case
+from drivers.reference.conformance.deferred import of_deferred
 from drivers.reference.conformance.frames import of_frames
 from drivers.reference.conformance.groups import of_groups
 from drivers.reference.conformance.logs import of_logs
@@ -29,6 +30,7 @@ def cases(topic: str, *, frames: bool, metadata: bool) -> Mapping[str, Case]:
         **of_selections(topic),
         **of_lookups(topic),
         **of_administration(topic),
+        **of_deferred(topic),
         **of_logs(topic),
         **of_groups(),
         **of_routes(),
