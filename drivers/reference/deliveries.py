@@ -20,6 +20,7 @@ from drivers._remoting.json_text import loads
 from drivers._remoting.requests import number
 from drivers.reference.client import QueueClient
 from reference.broker import properties, records
+from reference.broker.assignment import averagely
 from reference.broker.deferral import COMMIT, ROLLBACK
 from reference.broker.producer_requests import RETRY_PREFIX
 from reference.broker.sends import LEVELS_S
@@ -339,11 +340,7 @@ class _MemberClient(QueueClient):
 def share(members: Sequence[str], member: str, queues: Sequence[QueueRef]) -> Sequence[QueueRef]:
     """Return a member's queues: a run of neighbours, as many as the others have, or one more. None where it is no
     member."""
-    if member not in members:
-        return ()
-    place, (each, more) = members.index(member), divmod(len(queues), len(members))
-    begin = place * each + min(place, more)
-    return queues[begin : begin + each + (place < more)]
+    return averagely(len(members), members.index(member), queues) if member in members else ()
 
 
 def _item(body: bytes, named: bytes) -> bytes:

@@ -24,6 +24,7 @@ from chaos import events
 from chaos.node import Env, NodeSpec
 from reference.broker.admin_requests import AdminRequests
 from reference.broker.administration import administration
+from reference.broker.assignment import Assignments
 from reference.broker.commitlog import Base, CommitLog
 from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.deferral import TIMER as DEFERRED_TIMER
@@ -103,6 +104,7 @@ class Broker:
         self._consumer_requests = consumer_requests(self)
         self._deferral = deferral(self, self._producer_requests, self._consumer_requests.subscriptions, options)
         self._lock_requests = lock_requests(self, self._producer_requests, options)
+        self._assignments = Assignments(self, self._consumer_requests.subscriptions, str(options.get("group", "")))
         self._pop_requests = pop_requests(self, self._producer_requests, self._deferral)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
@@ -121,6 +123,7 @@ class Broker:
             Request.SEND_BATCH_MESSAGE: producer.send,
             Request.CONSUMER_SEND_MSG_BACK: self._deferral.send_back,
             Request.END_TRANSACTION: self._deferral.end,
+            Request.QUERY_ASSIGNMENT: self._assignments.query,
             Request.POP_MESSAGE: self._pop_requests.pop,
             Request.ACK_MESSAGE: self._pop_requests.acknowledge,
             Request.CHANGE_MESSAGE_INVISIBLETIME: self._pop_requests.change_time,

@@ -221,6 +221,14 @@ FORMS: Mapping[Request, Form] = {
     Request.END_TRANSACTION: Form(
         MASTER, {"producerGroup": NAME, "commitLogOffset": I64, "tranStateTableOffset": I64, "commitOrRollback": I32}
     ),
+    Request.QUERY_ASSIGNMENT: Form(
+        MASTER,
+        body=Object(
+            dict.fromkeys(("topic", "consumerGroup", "clientId", "strategyName", "messageModel"), str),
+            frozenset({"strategyName", "messageModel"}),
+        ),
+        may_be_empty=False,
+    ),
     Request.POP_MESSAGE: Form(
         MASTER,
         {

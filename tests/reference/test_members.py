@@ -9,7 +9,7 @@ from functools import partial
 
 from chaos.ops import QueueRef
 from drivers.reference.deliveries import share
-from reference.wire.codes import Request
+from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from tests.reference.broker_cluster import TOPIC, Cluster
 
@@ -65,5 +65,37 @@ def test_fifty_members_share_the_queues_within_two_seconds_of_each_change() -> N
         goodbye = Command(code=Request.UNREGISTER_CLIENT, fields={"consumerGroup": GROUP})
         await asyncio.gather(*(cluster.world.connect(name, node).request(goodbye, 1.0) for name in names[20:23]))
         await settle([name for number, name in enumerate(names) if number != 7 and not 20 <= number < 23])
+
+    cluster.run(test)
+
+
+def test_the_broker_computes_the_shares_of_members_that_do_not() -> None:
+    cluster = Cluster(brokers=1, min_in_sync=1, topics={TOPIC: 7}, group="broker-a")
+
+    async def test() -> None:
+        node = await cluster.master()
+        for name in ("b", "a", "c"):
+            beat = {"clientID": name, "consumerDataSet": [{"groupName": GROUP}]}
+            request = Command(code=Request.HEART_BEAT, body=json.dumps(beat).encode())
+            await cluster.world.connect(name, node).request(request, 1.0)
+
+        async def ask(client: str, **more: str) -> Command:
+            body = {"topic": TOPIC, "consumerGroup": GROUP, "clientId": client, **more}
+            answer = await cluster.ask(node, Request.QUERY_ASSIGNMENT, {}, json.dumps(body).encode())
+            assert answer is not None
+            return answer
+
+        async def own(client: str, **more: str) -> list[int]:
+            found = json.loads((await ask(client, **more)).body)["messageQueueAssignments"]
+            assert all(one["mode"] == "PULL" and one["messageQueue"]["brokerName"] == "broker-a" for one in found)
+            return [one["messageQueue"]["queueId"] for one in found]
+
+        assert [await own(name) for name in "abc"] == [[0, 1, 2], [3, 4], [5, 6]]
+        circle = [await own(name, strategyName="AVG_BY_CIRCLE") for name in "abc"]
+        assert circle == [[0, 3, 6], [1, 4], [2, 5]]
+        assert await own("stranger", messageModel="BROADCASTING") == list(range(7))
+        assert (await ask("stranger")).code == 1
+        assert (await ask("a", strategyName="MACHINE_ROOM")).code == Response.INVALID_PARAMETER
+        assert (await ask("a", topic="none")).code == Response.TOPIC_NOT_EXIST
 
     cluster.run(test)
