@@ -142,9 +142,10 @@ class PopRequests:
     def change_time(self, env: Env, source: str, message: Command) -> None:
         """200053: a member wants a message to stay invisible for another while, from now on."""
         self._broker.must_serve()
-        key, invisible_ms = self._asked_key(message), whole(message.fields, "invisibleTime")
+        invisible_ms = whole(message.fields, "invisibleTime")
         if not LEAST_INVISIBLE_MS <= invisible_ms <= MOST_INVISIBLE_MS:
             raise Malformed(f"invisibleTime must be from {LEAST_INVISIBLE_MS} to {MOST_INVISIBLE_MS} ms")
+        key = self._asked_key(message)
         self._producer.must_be_in_sync()
         now_ms = env.wall_ns() // _MS
         self._deferral.put_off(env, key, now_ms + invisible_ms)
