@@ -325,6 +325,7 @@ class TierCommit(Event):
     max_age_ms: Annotated[int, "or its first record has waited so long; 0: no law asks whether it came in time"]
     parallel: Annotated[int, "how many uploads may be under way"]
     timeout_ms: Annotated[int, "how long a request may take"]
+    retain_ms: Annotated[int | None, "how long the tier may have held what is trimmed; nothing: for ever"] = None
 
 
 @event("tier_view")

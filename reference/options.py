@@ -72,6 +72,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "tier_parallel": (int, "how many requests of its uploads to the object store may be under way"),
         "tier_cache_bytes": (int, "how much of what was read from the tier is kept in memory"),
         "tier_retain_bytes": (int, "how much the tier keeps; 0 for all"),
+        "tier_retain_ms": (int, "for how long the tier keeps all but its newest segment; 0 for ever"),
         "tier_collect_ms": (int, "how often objects that nothing refers to are removed"),
         "metadata": _METADATA,
         "tier_cut_back": (bool, "whether a manifest that the log contradicts is cut (where losses are allowed)"),

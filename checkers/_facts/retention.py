@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chaos.driver import Evidence
+from chaos.fault import Effect
 from chaos.findings import Findings
 from chaos.kernel import Lookup, Reads
 from chaos.law import RunContext
@@ -22,6 +23,8 @@ from checkers._facts.storage import trims
 
 #: Something was deleted, or said to be, that had to be kept; a name of the law about durability.
 EARLY_RETENTION = "early-retention"
+#: An uploader's clock has counted so much of the time that a store's rows show, where no fault skews it.
+CLOCKS_AGREE = 0.9
 #: The rule by which a replica keeps so many bytes of its log.
 BY_SIZE = "size"
 
@@ -189,16 +192,17 @@ def _is_traced(rows: Rows) -> bool:
 
 
 def _trims(rows: Rows, queue: int, manifests: Sequence[int], found: Findings | None = None) -> tuple[int, bool]:
-    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, and
-    the newest segment stays, whatever its size. ``found`` gets the trims that were not permitted."""
+    """Recompute each version that begins later than the one before: what it drops must exceed the size to be kept, or
+    have been in the tier for the time that it is kept, and the newest segment stays. ``found`` gets the trims that were
+    not permitted; those by time are judged there alone, since only it has the faults that excuse a clock."""
     known_of = rows.memo(headers)
     starts = [int(known_of[at].trimmed_to) for at in manifests]
     trims = [place for place, (old, new) in enumerate(pairwise(starts), start=1) if new > old]
-    kept_bytes = rows.memo(_kept_bytes) if trims else {}
+    kept = rows.memo(_kept_by_version) if trims else {}
     floor, known = 0, True
     for place in trims:
         before, after, start = manifests[place - 1], manifests[place], starts[place]
-        retain = kept_bytes.get((queue, int(known_of[after].number)))
+        retain, retain_ms = kept.get((queue, int(known_of[after].number)), (None, None))
         parts = [(number(part, "base"), number(part, "bytes")) for part in named(rows, before)]
         sized = [(base, size) for base, size in parts if base is not None and size is not None]
         if not isinstance(retain, int) or len(sized) < len(parts):
@@ -209,12 +213,23 @@ def _trims(rows: Rows, queue: int, manifests: Sequence[int], found: Findings | N
         if dropped and 0 < retain < total and len(named(rows, after)):
             floor = max(floor, start)
             continue
+        held_ms = -1.0
+        if dropped and isinstance(retain_ms, int) and retain_ms > 0 and len(named(rows, after)):
+            base = max(base for base, _ in sized if base < start)
+            held_ms = _held_ms(rows, manifests, place, base)
+            if held_ms >= CLOCKS_AGREE * retain_ms:
+                floor = max(floor, start)
+                continue
+            if held_ms < 0 or found is None or _is_skewed(rows, known_of[after].writer, after, held_ms):
+                known = False
+                continue
         if found is None:
             continue
         found.add(
             EARLY_RETENTION,
             f"{header(rows.value(after)).get('writer', 'Somebody')} trimmed the manifest of queue {queue} to begin at "
-            f"offset {start} at {facts.at_s(rows, after)}, " + _kept(retain, total),
+            f"offset {start} at {facts.at_s(rows, after)}, "
+            + (_kept(retain, total) if held_ms < 0 else _kept_for(retain_ms, held_ms)),
             int(rows.column("index")[before]),
             int(rows.column("index")[after]),
             queue=queue,
@@ -223,17 +238,48 @@ def _trims(rows: Rows, queue: int, manifests: Sequence[int], found: Findings | N
     return floor, known
 
 
-def _kept_bytes(rows: Rows) -> dict[tuple[int, int], Any]:
-    """Queue and version → how many bytes its uploader was to keep."""
+def _held_ms(rows: Rows, manifests: Sequence[int], place: int, base: int) -> float:
+    """Return for how long manifests had named the record at this offset without a break when the version at this place
+    was applied; -1 where the store does not say when the first of them was."""
+    ends, times = rows.column("offset"), rows.column("time_ns")
+    first = place - 1
+    while first > 0 and ends[manifests[first - 1]] > base:
+        first -= 1
+    if rows.value(manifests[first]).get("recovered"):
+        return -1
+    return float(times[manifests[place]] - times[manifests[first]]) / 1e6
+
+
+def _is_skewed(rows: Rows, writer: str, after: int, held_ms: float) -> bool:
+    """Return whether a fault may have had its hands on the uploader's clock meanwhile."""
+    ended_ns = int(rows.column("time_ns")[after])
+    began_ns = ended_ns - int(held_ms * 1e6)
+    return any(
+        (writer in fault.hits(Effect.SKEWS_CLOCKS) or fault.may_hit(writer))
+        and fault.began_ns <= ended_ns
+        and began_ns <= fault.until_ns
+        for fault in rows.memo(facts.faults)
+    )
+
+
+def _kept_by_version(rows: Rows) -> dict[tuple[int, int], tuple[Any, Any]]:
+    """Queue and version → how many bytes its uploader was to keep, and for how long."""
     commits = rows.where(kind="trace", f="tier_commit")
     each = zip(rows.column("queue")[commits].tolist(), rows.values(commits), strict=True)
-    return {(queue, int(value.get("version", -1))): value.get("retain_bytes") for queue, value in each}
+    return {
+        (queue, int(value.get("version", -1))): (value.get("retain_bytes"), value.get("retain_ms"))
+        for queue, value in each
+    }
 
 
 def _kept(retain: int, total: int) -> str:
     if retain <= 0:
         return "but must keep everything."
     return f"but must keep {retain} bytes." if retain >= total else "but must keep the newest segment."
+
+
+def _kept_for(retain_ms: int, held_ms: float) -> str:
+    return f"but must keep for {retain_ms} ms what it had held for {held_ms:.0f} ms."
 
 
 def examine(rows: Rows, context: RunContext, found: Findings, queues: Ints) -> None:

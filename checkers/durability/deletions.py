@@ -35,7 +35,7 @@ NEEDS = Needs(
     rows=(
         own("trace", "store_cas", "tier_commit"),
         *(Reads(kind=kind, f=f, sieve=_FIRST) for kind, f in _SHOWING.items()),
-        *(everywhere("trace", "retention"), reads.RUN),
+        *(everywhere("trace", "retention"), reads.RUN, reads.FAULTS),
     ),
     columns=(*reads.BASIC, *reads.OPERATIONS, *reads.RECORDS),
     uses=(Use.QUEUES,),

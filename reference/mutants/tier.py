@@ -293,6 +293,13 @@ class RetriedWithTheNext(Tier):
         super().confirmed(env)
 
 
+class HalfTheTime(Tier):
+    """An object goes from the tier after half of the time that it is to be kept."""
+
+    def retain_ns(self) -> int:
+        return super().retain_ns() // 2
+
+
 MUTANTS = (
     Planted(
         name="upload-beyond-confirm",
@@ -380,6 +387,13 @@ MUTANTS = (
         stands_for="apache/rocketmq #8334 and redpanda #4224: local files that nobody deletes, until the disk is full",
         parts={"broker": {"retention": NeverDeletes}},
         scenario="tier_retention",
+    ),
+    Planted(
+        name="retention-before-its-time",
+        law="durability",
+        stands_for="a retention whose hours are those of another unit or clock: what is still owed is deleted",
+        parts={"broker": {"tier": HalfTheTime}},
+        scenario="tier_retention_by_time",
     ),
     Planted(
         name="garbage-left",

@@ -46,6 +46,7 @@ class TierOptions:
     tier_parallel: int = 4
     tier_cache_bytes: int = 4 << 20
     tier_retain_bytes: int = 0
+    tier_retain_ms: int = 0
     tier_collect_ms: int = 3000
     tier_cut_back: bool = False  # only where losses are allowed: cut a manifest that the log contradicts
 
@@ -85,7 +86,8 @@ class QueueUpload:
     garbage: list[str] = field(default_factory=list)  # objects that no manifest names any more
     collect_at_ns: int = -1  # when to look for what others left behind; -1 when that is done
     collected: str = ""  # the last key looked at
-    trim_to: int = -1  # where retention wants the manifest to start
+    trim_to: int = -1  # where retention by size wants the manifest to start
+    named_ns: dict[str, int] = field(default_factory=dict)  # since when the manifest names each object, as far as known
     busy: bool = False  # a request is under way
     halted: bool = False
     stopped: bool = False
@@ -115,6 +117,10 @@ class Tier:
         return Level(self.options.tier_level)
 
     # --- policy: the decisions that the promises of the tier rest on ---
+
+    def retain_ns(self) -> int:
+        """Return for how long the tier keeps an object, where it does so by time."""
+        return self.options.tier_retain_ms * _MS
 
     def upload_bound(self, upload: QueueUpload) -> int:
         """Return the log position up to which records may be put: those that end at or before it."""
@@ -252,11 +258,27 @@ class Tier:
             if not upload.busy and not upload.stopped and upload.wake_ns <= now and self.may_write(upload):
                 self._advance(env, upload)
                 busy += upload.busy
-        wakes = [
-            upload.wake_ns for upload in uploads if not upload.busy and not upload.stopped and upload.wake_ns > now
-        ]
+        idle = [upload for upload in uploads if not upload.busy and not upload.stopped]
+        wakes = [at for upload in idle for at in (upload.wake_ns, self._trim_due_ns(upload)) if at > now]
         if wakes:
             self._wake_in(env, min(wakes) - now)
+
+    def _trims_to(self, env: Env, upload: QueueUpload, manifest: Manifest) -> int:
+        """Return where retention wants the manifest to start. By time an object goes once this master has known for so
+        long that it is named, so that it goes later after a switch, whatever the clocks say; the newest one stays."""
+        if not self.options.tier_retain_ms or not manifest.segments:
+            return upload.trim_to
+        due_ns = env.mono_ns() - self.retain_ns()
+        *older, newest = manifest.segments
+        kept = next((segment for segment in older if upload.named_ns[segment.key] > due_ns), newest)
+        return max(upload.trim_to, kept.base)
+
+    def _trim_due_ns(self, upload: QueueUpload) -> int:
+        """Return when the oldest object goes by time; 0 where none does."""
+        segments = upload.manifest.segments if upload.manifest is not None else ()
+        if not self.options.tier_retain_ms or len(segments) < 2:
+            return 0
+        return upload.named_ns[segments[0].key] + self.retain_ns()
 
     def _wake_in(self, env: Env, delay_ns: int) -> None:
         at = env.mono_ns() + delay_ns
@@ -291,8 +313,8 @@ class Tier:
             self._put(env, upload)
         elif upload.stopped:
             return
-        elif upload.trim_to > manifest.start:
-            self._commit(env, upload, manifest.trim(upload.trim_to, self._stamp(upload)))
+        elif (start := self._trims_to(env, upload, manifest)) > manifest.start:
+            self._commit(env, upload, manifest.trim(start, self._stamp(upload)))
         elif upload.garbage:
             self._delete(env, upload)
         elif 0 <= upload.collect_at_ns <= env.mono_ns():
@@ -399,6 +421,9 @@ class Tier:
             upload.cut = None
         retain = self.options.tier_retain_bytes
         upload.trim_to = manifest.retained_from(retain) if retain else manifest.start
+        if self.options.tier_retain_ms:
+            now = env.mono_ns()
+            upload.named_ns = {one.key: upload.named_ns.get(one.key, now) for one in manifest.segments}
         upload.manifest = manifest
         upload.known = True
         self._views.take(env, view)
@@ -434,6 +459,7 @@ class Tier:
                 max_age_ms=self.options.tier_max_age_ms,
                 parallel=self.options.tier_parallel,
                 timeout_ms=self.options.tier_timeout_ms,
+                retain_ms=self.options.tier_retain_ms or None,
             )
         )
 

@@ -277,6 +277,37 @@ def trimmed(retain_bytes: int | None, *, dropped: int = 1) -> History:
     return history
 
 
+def trimmed_after(
+    held_ms: float, *, dropped: int = 1, fault: str = "", recovered: bool = False, **told: int
+) -> History:
+    """As :func:`trimmed`, of a tier that keeps for a time: the first segment goes so long after the version that named
+    it. ``fault``: one with this effect hits the uploader meanwhile. ``recovered``: that version was found in a later
+    life of the store."""
+    history = sent(*range(10))
+    segments = [{"key": "a", "base": 0, "count": 6, "bytes": 600}, {"key": "b", "base": 6, "count": 4, "bytes": 400}]
+    begin = (0, 6, 10)[dropped]
+    for version, start, end, held in (
+        (1, 0, 6, segments[:1]),
+        (2, 0, 10, segments),
+        (3, begin, 10, segments[dropped:]),
+    ):
+        kept = {"version": version, "retain_bytes": 0, "retain_ms": 1000, **told}
+        history.trace("broker-0", "tier_commit", queue=0, offset=end, epoch=1, value=kept)
+        manifest = {"start": start, "end": end, "writer": "broker-0", "segments": held}
+        value = {"version": version, "outcome": "applied", "content": manifest}
+        value |= {"recovered": True} if recovered and version == 1 else {}
+        history.trace("store-0", "store_cas", queue=0, offset=end, epoch=1, value=value)
+        if version == 1 and fault:
+            history.inject("clock", "broker-0", effects={fault: ["broker-0"]})
+        if version == 2:
+            history.wait(held_ms / 1000)
+    history.phase("heal")
+    history.recovered()
+    history.phase("drain")
+    history.drain(*range(begin, 10), begin=begin)
+    return history
+
+
 def test_what_no_tier_holds_is_deleted_only_where_that_is_set() -> None:
     """Whoever does not tell the option may have it."""
 
@@ -306,6 +337,25 @@ def test_a_trimmed_tier_is_lawful_only_beyond_the_size_that_is_kept() -> None:
         trimmed(100).expect(LAW, validity=Validity.VALID)
         verdict = trimmed(retain_bytes, dropped=2).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
     assert "newest segment" in verdict.anomalies[0].explanation
+
+
+def test_a_tier_that_keeps_for_a_time_is_trimmed_when_that_is_over() -> None:
+    trimmed_after(1000).expect(LAW, validity=Validity.VALID)
+    trimmed_after(920).expect(LAW, validity=Validity.VALID)  # clocks may differ
+    early = trimmed_after(700).expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID)
+    assert "must keep for 1000 ms what it had held for 740 ms" in early.anomalies[0].explanation
+    trimmed_after(0).expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID)
+    # The newest segment stays, however old it is, and without a time everything does.
+    trimmed_after(5000, dropped=2).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
+    trimmed_after(5000, retain_ms=0).expect(LAW, A.EARLY_RETENTION, A.LOST, validity=Validity.INVALID)
+    # Either rule is enough.
+    trimmed_after(0, retain_bytes=500).expect(LAW, validity=Validity.VALID)
+
+
+def test_a_clock_that_a_fault_skews_and_a_version_of_no_known_time_excuse_an_early_trim() -> None:
+    trimmed_after(700, fault="skews_clocks").expect(LAW, validity=Validity.UNKNOWN)
+    trimmed_after(700, fault="slows").expect(LAW, A.EARLY_RETENTION, validity=Validity.INVALID)
+    trimmed_after(700, recovered=True).expect(LAW, validity=Validity.UNKNOWN)
 
 
 def test_local_records_of_a_queue_without_any_manifest_are_not_deleted() -> None:
