@@ -20,7 +20,7 @@ from reference.broker.producer_requests import DEAD_PREFIX, RETRY_PREFIX, Produc
 from reference.broker.queues import Effect, Queue
 from reference.broker.records import (
     DEFERRED_RECORDS,
-    MAX_USER_PROPERTIES_BYTES,
+    MAX_NAMED_BYTES,
     body_hash,
     message_id,
     message_number,
@@ -325,7 +325,7 @@ class Deferral:
     ) -> None:
         """Append a message of the log as one that waits, with these properties. Raises :class:`Refused`."""
         named = properties.write(values)
-        if len(named) > MAX_USER_PROPERTIES_BYTES:
+        if len(named) > MAX_NAMED_BYTES:
             raise Refused(Response.MESSAGE_ILLEGAL, "the message's properties are too long for one that comes later")
         made = moved(
             data,

@@ -200,10 +200,14 @@ class PopRequests:
         if begin < queue.first:
             self._read_tier(env, pop, queue, begin)
             return
-        places = range(begin - queue.first, end - queue.first)
-        self._give(
-            env, pop, queue, begin, [log.read_record(env, queue.positions[at], queue.sizes[at]) for at in places]
-        )
+        found: list[bytes] = []
+        size = 0
+        for at in range(begin - queue.first, end - queue.first):
+            size += queue.sizes[at]
+            if found and size > MAX_PULL_BYTES:
+                break
+            found.append(log.read_record(env, queue.positions[at], queue.sizes[at]))
+        self._give(env, pop, queue, begin, found)
 
     def _read_tier(self, env: Env, pop: Pop, queue: Queue, begin: int) -> None:
         """Read what the log holds no more. Meanwhile nobody of the group is given anything of the queue."""

@@ -32,8 +32,12 @@ _HOST_V6_FLAGS = 0b110000
 _TRANSACTION_FLAGS = 0b1100
 _CRC_NAME = b"__CRC32#\x01"
 _CRC_BYTES = 20
-#: Without our own property, and with a mark at the end.
-MAX_USER_PROPERTIES_BYTES = MAX_PROPERTIES_BYTES - _CRC_BYTES - 1
+#: Without our own checksum, and with a mark at the end.
+MAX_NAMED_BYTES = MAX_PROPERTIES_BYTES - _CRC_BYTES - 1
+#: What a message gets besides its own properties while it waits to come (again): where it belongs, when it is due,
+#: where it comes from, and under which handle it was given. So each message that is taken can wait.
+WAITING_BYTES = 1024
+MAX_USER_PROPERTIES_BYTES = MAX_NAMED_BYTES - WAITING_BYTES
 _KEY = b"UNIQ_KEY\x01"
 _MIN_BYTES = _HEAD.size + 1 + 2 + _CRC_BYTES
 MAX_BYTES = _MIN_BYTES + MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + MAX_TOPIC_BYTES

@@ -25,8 +25,6 @@ _NONE = ("", "0", "false")
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 #: No message comes later than this after it was sent: RocketMQ's ``timerMaxDelaySec``, three days.
 MOST_DELAY_MS = 3 * 24 * 3600 * 1000
-#: What a deferred message's record has besides its own properties.
-_DEFERRED_BYTES = 512
 #: A batch has no more messages than this.
 MAX_BATCH = 1024
 #: How a message of a batch begins: its size, a magic number and a CRC that nobody reads, its flag, its body's size.
@@ -96,8 +94,6 @@ class SendRequest:
         if at_once:
             return None
         values = properties.read(self.properties.encode())
-        if len(self.properties.encode()) > MAX_USER_PROPERTIES_BYTES - _DEFERRED_BYTES:
-            raise Refused(Response.MESSAGE_ILLEGAL, "the properties are too long for a message that comes later")
         due_ms = _timed_ms(values, now_ms)
         half = values.get(properties.HALF, "false") == "true"
         if self.sys_flag & _TRANSACTION not in (0, _PREPARED) or (self.sys_flag & _TRANSACTION and not half):

@@ -155,6 +155,30 @@ def test_what_the_log_holds_no_more_comes_from_the_tier() -> None:
     cluster.run(test)
 
 
+def test_the_longest_properties_and_the_largest_bodies_come_and_come_again() -> None:
+    cluster = Cluster(brokers=1, min_in_sync=1, segment_bytes=1 << 24)
+    group = "g" * 90
+
+    async def test() -> None:
+        node = await cluster.master()
+        longest = "p\x01" + "x" * (records.MAX_USER_PROPERTIES_BYTES - 44) + "\x02" + f"UNIQ_KEY\x01{1:032X}"
+        fields = {"a": "p", "b": TOPIC, "e": "0", "f": "0", "g": "0", "h": "0", "i": longest}
+        assert len(longest) == records.MAX_USER_PROPERTIES_BYTES
+        for number in range(6):
+            body = b"b" * (records.MAX_BODY_BYTES if number else 1)
+            sent = await cluster.ask(node, Request.SEND_MESSAGE_V2, fields, body)
+            assert sent is not None
+            assert sent.code == 0
+        sizes = []
+        while (answer := await pop(cluster, node, ms=20_000, group=group)).code == 0:
+            sizes.append(len(given(answer)))
+        assert sizes == [1] * 6
+        await asyncio.sleep(25.0)
+        assert len(given(await pop(cluster, node, group=group))) == 1
+
+    cluster.run(test)
+
+
 def test_what_is_no_handle_is_refused() -> None:
     cluster = Cluster(brokers=1, min_in_sync=1)
 
