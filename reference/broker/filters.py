@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 
+from reference.broker import properties
+
 #: Returns whether the record with these properties, as they stand in it, is selected.
 Filter = Callable[[bytes], bool]
 _Properties = Mapping[str, str]
@@ -58,7 +60,7 @@ def read_filter(kind: str, subscription: str) -> Filter | None:
         raise BadSubscription(f"a subscription has at most {MAX_CHARACTERS} characters, not {len(subscription)}")
     if kind == SQL92:
         condition = _Parser(subscription).condition()
-        return lambda raw: condition(read_properties(raw)) is True
+        return lambda raw: condition(properties.read(raw)) is True
     if kind not in ("", TAG):
         raise BadSubscription(f"the type of a subscription is {TAG} or {SQL92}, not {kind[:40]!r}")
     if subscription in ALL:
@@ -66,13 +68,7 @@ def read_filter(kind: str, subscription: str) -> Filter | None:
     tags = frozenset(tag.strip() for tag in subscription.split("||")) - {""}
     if not tags:
         raise BadSubscription(f"{subscription[:40]!r} names no tag")
-    return lambda raw: read_properties(raw).get("TAGS") in tags
-
-
-def read_properties(raw: bytes) -> dict[str, str]:
-    """Return a record's properties: each is a name, a byte 1, a value and a byte 2. The last one of a name counts."""
-    parts = (part.partition("\x01") for part in raw.decode("utf-8", "replace").split("\x02"))
-    return {name: value for name, mark, value in parts if mark}
+    return lambda raw: properties.read(raw).get("TAGS") in tags
 
 
 class _Parser:

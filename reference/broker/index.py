@@ -16,7 +16,7 @@ from itertools import islice
 from zlib import crc32
 
 from chaos.node import Env
-from reference.broker.filters import read_properties
+from reference.broker import properties
 from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queues
 from reference.broker.records import SYSTEM, Record, decode
@@ -218,8 +218,8 @@ def _places(sums: array[int], wanted: int) -> list[int]:
 
 def _keys(record: Record) -> tuple[str, frozenset[str]]:
     """Return the key that its client has made for it alone, and its KEYS."""
-    properties = read_properties(record.properties)
-    return properties.get("UNIQ_KEY", ""), frozenset(properties.get("KEYS", "").split(_SEPARATOR))
+    named = properties.read(record.properties)
+    return named.get(properties.KEY, ""), frozenset(named.get("KEYS", "").split(_SEPARATOR))
 
 
 def _sum(topic: str, key: str) -> int:

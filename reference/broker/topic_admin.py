@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.node import Env
+from reference.broker import properties
 from reference.broker.consumer_requests import ConsumerRequests
-from reference.broker.filters import read_properties
 from reference.broker.parts import Refused, Service
 from reference.broker.queues import Queue, Topic
 from reference.wire.codes import Response
@@ -119,7 +119,7 @@ class TopicAdmin:
     def _entry(self, env: Env, queue: Queue, offset: int) -> dict[str, Any]:
         log, at = self._views.broker.log, offset - queue.first
         data = log.read_record(env, queue.positions[at], queue.sizes[at])
-        tag = read_properties(log.decode(data).properties).get("TAGS", "")
+        tag = properties.read(log.decode(data).properties).get("TAGS", "")
         entry = {"physicOffset": queue.positions[at], "physicSize": queue.sizes[at], "tagsCode": tag_code(tag)}
         return {**entry, "eval": True}
 
