@@ -117,6 +117,11 @@ class Routes:
         if route is not None and known is not None and known.broker == broker:
             del route.brokers[address]
 
+    def forget(self, topic: str) -> None:
+        """Forget a topic: only brokers that register it again have it from now on."""
+        for route in self.groups.values():
+            route.topics.pop(topic, None)
+
     def drop_source(self, source: str) -> None:
         """Drop what came over a connection that broke."""
         for route in self.groups.values():
@@ -143,6 +148,7 @@ class NameServer(RouteServer):
         self._handlers |= {
             Request.GET_NAMESERVER_CONFIG: self._on_config,
             Request.UPDATE_NAMESERVER_CONFIG: self._on_change_config,
+            Request.DELETE_TOPIC_IN_NAMESERVER: self._on_delete_topic,
             Request.WIPE_WRITE_PERM: lambda env, source, message: self._on_write_perm(message, writable=False),
             Request.ADD_WRITE_PERM: lambda env, source, message: self._on_write_perm(message, writable=True),
             Request.REGISTER_BROKER: self._on_register,
@@ -196,6 +202,11 @@ class NameServer(RouteServer):
             route.writable = writable
         count = "addTopicCount" if writable else "wipeTopicCount"
         return message.reply(fields={count: str(0 if route is None else len(route.topics))})
+
+    def _on_delete_topic(self, env: Env, source: str, message: Command) -> Command:
+        """216."""
+        self.routes.forget(text(message.fields, "topic", _CODE))
+        return message.reply()
 
     def _on_config(self, env: Env, source: str, message: Command) -> Command:
         return message.reply(body=properties({"expire_ms": self._expire_ns // 1_000_000, **self._options}))

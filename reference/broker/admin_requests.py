@@ -87,7 +87,7 @@ class AdminRequests:
         data = log.read_records(env, position, SLICE_BYTES) if position < log.end else b""
         for record in log.decode_all(data):
             system = SYSTEM.get(record.topic, "")
-            queue = None if system else self._broker.queues.queue(record.topic, record.queue_id)
+            queue = None if system else self._broker.queues.queue_at(record.topic, record.queue_id, record.position)
             rows.append(
                 [
                     log.epoch_at(record.position),

@@ -37,8 +37,9 @@ class Damaged(OSError):
 class Base:
     """The state after all records before ``position``: next offset by queue index, topics as
     (name, queue count, first index), consumer offsets by group and queue index, locks of queues
-    (:meth:`reference.broker.locks.QueueLocks.listed`), and the version of its records
-    (:mod:`reference.broker.versions`)."""
+    (:meth:`reference.broker.locks.QueueLocks.listed`), the version of its records
+    (:mod:`reference.broker.versions`), and which of the topics are deleted: first index, and where
+    the deletion stands in the log."""
 
     position: int = 0
     queues: dict[int, int] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Base:
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     locks: list[tuple[str, int, str, int]] = field(default_factory=list)
     version: int = 1
+    deleted: list[tuple[int, int]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,6 +57,7 @@ class Base:
             "offsets": {group: sorted(table.items()) for group, table in sorted(self.offsets.items())},
             **({"locks": self.locks} if self.locks else {}),
             **({"version": self.version} if self.version > 1 else {}),
+            **({"deleted": self.deleted} if self.deleted else {}),
         }
 
     @staticmethod
@@ -65,6 +68,7 @@ class Base:
         for table in item(value, "offsets", dict).values():
             listed({"offsets": table}, "offsets", int, int)
         locks = listed({"locks": [], **value}, "locks", str, int, str, int)
+        deleted = listed({"deleted": [], **value}, "deleted", int, int)
         return Base(
             position=item(value, "position", int),
             queues=dict(value["queues"]),
@@ -72,6 +76,7 @@ class Base:
             offsets={group: dict(table) for group, table in value["offsets"].items()},
             locks=[(group, queue, client, until_ms) for group, queue, client, until_ms in locks],
             version=item(value, "version", int, 1),
+            deleted=[(first_index, position) for first_index, position in deleted],
         )
 
 

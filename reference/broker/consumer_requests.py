@@ -144,6 +144,16 @@ class ConsumerRequests(PullRequests[Queue]):
         super()._hold(env, pull)
         self.index.wake(env)  # they share a timer
 
+    def wake(self, env: Env) -> None:
+        """Queues may have grown, or be gone."""
+        gone = [pull for pull in self._held if pull.queue.gone]
+        if gone:
+            self._held = [pull for pull in self._held if not pull.queue.gone]
+        for pull in gone:
+            fields, remark = self._identity(env, pull.queue), f"topic {pull.queue.topic} was deleted"
+            env.send(pull.source, pull.request.reply(Response.TOPIC_NOT_EXIST, fields, remark=remark))
+        super().wake(env)
+
     def timer(self, env: Env) -> None:
         super().timer(env)
         self.index.go_on(env)

@@ -173,18 +173,22 @@ class Deferral:
     # Messages that come to their queue
 
     def deliver(self, env: Env, entry: Deferred) -> None:
-        """Put a message into its queue, which settles it as soon as that is confirmed. Raises :class:`Refused` and
-        :class:`DiskFull`: it waits on."""
+        """Put a message into its queue, which settles it as soon as that is confirmed. One whose topic is gone, or that
+        comes back and was of such a topic, never comes. Raises :class:`Refused` and :class:`DiskFull`: it waits on."""
         broker, producer = self._broker, self._producer
         producer.must_be_in_sync()
         data = broker.log.read_record(env, entry.position, entry.size)
         record = broker.log.decode(data)
         values = properties.read(record.properties)
         topic = values.get(properties.REAL_TOPIC, "")
+        sources = topic, values.get(properties.RETRY_TOPIC, "")
+        if any(broker.queues.is_deleted_since(name, entry.key) for name in sources):
+            self.settle(env, entry.key)
+            return
         if topic.startswith((RETRY_PREFIX, DEAD_PREFIX)):
             producer.make_topic(env, topic)
         queue = broker.queues.queue(topic, int(values.get(properties.REAL_QUEUE, "0")))
-        if queue is None:
+        if queue is None or broker.queues.topics[topic].is_ending:
             raise Refused(Response.TOPIC_NOT_EXIST, f"no queue of topic {topic}")
         made = moved(
             data,

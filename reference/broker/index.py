@@ -108,7 +108,7 @@ class MessageIndex:
         data = b""
         if self._broker.log.first <= position < queues.dispatched and queues.begins_at(position):
             data = self._broker.log.read_records(env, position, 1)
-        if not data or decode(data).topic in SYSTEM:
+        if not data or not queues.holds(decode(data)):
             raise Refused(Response.SYSTEM_ERROR, f"can not find message by the offset, {position}")
         env.send(source, message.reply(body=data))
 
@@ -182,7 +182,8 @@ class MessageIndex:
         size = 0
         for position in islice(self._candidates(question), MAX_READ):
             data = self._broker.log.read_records(env, position, 1)
-            if not question.means(decode(data)):
+            record = decode(data)
+            if not question.means(record) or not self._broker.queues.holds(record):
                 continue
             size += len(data)
             if found and size > MAX_FOUND_BYTES:

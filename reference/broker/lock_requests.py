@@ -90,7 +90,7 @@ class LockRequests:
         queues = []
         for one in listed({"mqSet": [], **value}, "mqSet", dict):
             queue = self._broker.queues.queue(item(one, "topic", str), item(one, "queueId", int))
-            if queue is not None and self._broker.queues.topics[queue.topic].confirmed and queue not in queues:
+            if queue is not None and self._broker.queues.topics[queue.topic].is_served and queue not in queues:
                 queues.append(queue)
         if not group or not client:
             raise Refused(Response.INVALID_PARAMETER, "a lock needs consumerGroup and clientId")

@@ -41,6 +41,10 @@ class QueueLocks:
         if value["client"]:
             self._held[place] = value["client"], value["until_ms"]
 
+    def forget(self, queues: range) -> None:
+        """Forget all locks of these queues, which are gone."""
+        self._held = {place: one for place, one in self._held.items() if place[1] not in queues}
+
     def has_room(self, group: str, queue: int, most: int) -> bool:
         return (group, queue) in self._held or len(self._held) < most
 

@@ -131,6 +131,7 @@ class Broker:
             Request.UNLOCK_BATCH_MQ: self._lock_requests.unlock,
             Request.UPDATE_CONSUMER_OFFSET: producer.commit,
             Request.UPDATE_AND_CREATE_TOPIC: producer.create_topic,
+            Request.DELETE_TOPIC_IN_BROKER: producer.delete_topic,
             Request.PULL_MESSAGE: consumer.pull,
             Request.LITE_PULL_MESSAGE: consumer.pull,
             Request.QUERY_MESSAGE: consumer.index.by_key,
@@ -238,6 +239,8 @@ class Broker:
             if self.role == MASTER:
                 raise Refused(Response.TOPIC_NOT_EXIST, f"no queue {queue_id} of topic {topic}")
             raise Refused(Response.SYSTEM_BUSY, "retry: this replica does not know the topic yet")
+        if self.queues.topics[topic].is_ending:
+            raise Refused(Response.SYSTEM_BUSY, "retry: the topic is being deleted")
         return queue
 
     # Life
@@ -516,14 +519,16 @@ class Broker:
                 self._deferral.took_effect(env, effect)
             if effect.system == "offsets" and effect.position >= self._recovered_confirm:
                 group, queue = effect.value["group"], effect.value["queue"]
-                offset = self.queues.offsets[group][queue]
-                env.trace(events.Commit(queue=queue, offset=offset, position=effect.position, group=group))
+                offset = self.queues.offsets.get(group, {}).get(queue)
+                if offset is not None:  # else its topic is gone
+                    env.trace(events.Commit(queue=queue, offset=offset, position=effect.position, group=group))
         if self.queues.behind(confirm):
             env.set_timer("dispatch", 0)
 
     def _create_topics(self, env: Env) -> None:
+        """Make the topics of the options, unless somebody has deleted them."""
         for name, count in self._topics.items():
-            if name not in self.queues.topics:
+            if not self.queues.was_made(name):
                 self._producer_requests.append_topic(env, name, count)
 
     def reset_queues(self) -> None:

@@ -186,7 +186,7 @@ class PopRequests:
         """Return the queues that are looked through, in this order: what comes again, then all of the topic in turn."""
         known, found = self._broker.queues, []
         again = known.queue(pop.again, 0)
-        if again is not None and known.topics[pop.again].confirmed:
+        if again is not None and known.topics[pop.again].is_served:
             found.append(again)
         if pop.queue_id >= 0:
             return [*found, self._broker.find_queue(pop.topic, pop.queue_id)]
@@ -234,6 +234,8 @@ class PopRequests:
     def _give(self, env: Env, pop: Pop, queue: Queue, begin: int, found: Sequence[bytes]) -> None:
         """Give these messages of a queue, which begin at this offset."""
         broker = self._broker
+        if broker.find_queue(queue.topic, queue.queue_id) is not queue:
+            raise Refused(Response.TOPIC_NOT_EXIST, f"topic {queue.topic} was deleted meanwhile")
         self._producer.must_be_in_sync()
         self._producer.must_be_readable(env)
         now_ms, first, end = env.wall_ns() // _MS, broker.log.end, begin + len(found)

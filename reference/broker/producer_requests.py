@@ -10,7 +10,15 @@ from chaos import events
 from chaos.node import DiskFull, Env
 from reference.broker import properties
 from reference.broker.parts import Growing, Refused, Service
-from reference.broker.queues import MAX_QUEUES, Queue, offsets_body, settled_body, topic_body, version_body
+from reference.broker.queues import (
+    MAX_QUEUES,
+    Queue,
+    deletion_body,
+    offsets_body,
+    settled_body,
+    topic_body,
+    version_body,
+)
 from reference.broker.records import (
     DEFERRED_RECORDS,
     MAX_TOPIC_BYTES,
@@ -182,12 +190,12 @@ class ProducerRequests:
     def make_topic(self, env: Env, name: str) -> None:
         """Make a topic of the system's own, of one queue, unless it is there. Raises :class:`Refused`."""
         broker = self._broker
-        if name in broker.queues.topics:
+        if self._is_there(name):
             return
         if len(name.encode()) > MAX_TOPIC_BYTES:
             raise Refused(Response.INVALID_PARAMETER, f"no topic has a name of {len(name.encode())} bytes")
         if broker.queues.next_index() >= MAX_QUEUES:
-            raise Refused(Response.NO_PERMISSION, f"this group has at most {MAX_QUEUES} queues")
+            raise Refused(Response.NO_PERMISSION, f"a group is given {MAX_QUEUES} queues in all, and no more")
         self.must_be_in_sync()
         self.append_topic(env, name, 1)
 
@@ -215,12 +223,29 @@ class ProducerRequests:
         name, count = text(fields, "topic"), whole(fields, "writeQueueNums")
         if not 0 < count <= MAX_TOPIC_QUEUES or len(name.encode()) > MAX_TOPIC_BYTES or name.startswith("%"):
             raise Refused(Response.INVALID_PARAMETER, f"no topic {name!r} with {count} queues")
-        if name not in broker.queues.topics:
+        if not self._is_there(name):
             if broker.queues.next_index() + count > MAX_QUEUES:
-                raise Refused(Response.NO_PERMISSION, f"this group has at most {MAX_QUEUES} queues")
+                raise Refused(Response.NO_PERMISSION, f"a group is given {MAX_QUEUES} queues in all, and no more")
             self.must_be_in_sync()
             self.append_topic(env, name, count)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
+
+    def _is_there(self, name: str) -> bool:
+        """Return whether there is such a topic, confirmed or not. Raises :class:`Refused` while it is being deleted."""
+        topic = self._broker.queues.topics.get(name)
+        if topic is not None and topic.is_ending:
+            raise Refused(Response.SYSTEM_BUSY, f"retry: topic {name} is being deleted")
+        return topic is not None
+
+    def delete_topic(self, env: Env, source: str, message: Command) -> None:
+        """215: delete a topic and all that it holds. One that is not there is gone already."""
+        self._broker.must_serve()
+        topic = self._broker.queues.topics.get(text(message.fields, "topic"))
+        if topic is not None and not topic.is_ending:
+            self.must_be_in_sync()
+            self.must_be_readable(env)
+            self.append_system(env, TOPIC_RECORDS, deletion_body(topic))
+        self._wait(env, self._changes, source, message, self._broker.identity_fields(env))
 
     def append_topic(self, env: Env, name: str, count: int) -> None:
         self.append_system(env, TOPIC_RECORDS, topic_body(name, count, self._broker.queues.next_index()))

@@ -4,6 +4,9 @@ and locks of queues.
 Every record is *added* when it is appended and *takes effect* when it is confirmed: only then it can be read, its topic
 exists, its consumer offset holds. So replicas agree by construction, and cutting off an unconfirmed tail undoes
 nothing that anybody saw.
+
+A topic's deletion is a record of a topic with no queues. The indexes of its queues are never given again, and its name
+stays known as that of a deleted topic: a topic that is made under it has other queues.
 """
 
 from __future__ import annotations
@@ -30,14 +33,15 @@ from reference.broker.records import (
 )
 from reference.wire.fields import to_json
 
-#: So much is kept at most: a slave that begins again gets all of it in one message.
+#: So much is kept at most, of queues also those of deleted topics: a slave that begins again gets all of it in one
+#: message.
 MAX_QUEUES, MAX_GROUPS, MAX_OFFSETS = 1 << 14, 1 << 13, 1 << 17
 
 
 @dataclass(slots=True)
 class Queue:
     """One queue of a topic. ``positions`` and ``sizes`` hold its local records from offset ``first`` on;
-    ``confirmed`` is the offset after the last confirmed one."""
+    ``confirmed`` is the offset after the last confirmed one; ``gone``: its topic is deleted."""
 
     index: int
     topic: str
@@ -46,6 +50,7 @@ class Queue:
     confirmed: int = 0
     positions: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    gone: bool = False
 
     @property
     def next(self) -> int:
@@ -59,10 +64,29 @@ class Queue:
 
 @dataclass(slots=True)
 class Topic:
+    """A topic. ``made_at``: where its creation stands in the log, and ``deleted_at``: its deletion; -1 for nowhere, or
+    before the log's beginning. ``gone``: its deletion is confirmed."""
+
     name: str
     queues: int
     first_index: int
     confirmed: bool = False
+    made_at: int = -1
+    deleted_at: int = -1
+    gone: bool = False
+
+    @property
+    def indexes(self) -> range:
+        return range(self.first_index, self.first_index + self.queues)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the log has its deletion, which is not confirmed."""
+        return self.deleted_at >= 0 and not self.gone
+
+    @property
+    def is_served(self) -> bool:
+        return self.confirmed and self.deleted_at < 0
 
 
 @dataclass(slots=True)
@@ -83,6 +107,10 @@ def topic_body(name: str, queues: int, first_index: int) -> bytes:
     return to_json({"name": name, "queues": queues, "first_index": first_index})
 
 
+def deletion_body(topic: Topic) -> bytes:
+    return topic_body(topic.name, 0, topic.first_index)
+
+
 def offsets_body(group: str, queue: int, offset: int) -> bytes:
     return to_json({"group": group, "queue": queue, "offset": offset})
 
@@ -99,7 +127,10 @@ def settled_body(key: int) -> bytes:
 
 class Queues:
     def __init__(self, base: Base) -> None:
+        #: By name the topic that was made last, unless it is gone.
         self.topics: dict[str, Topic] = {}
+        #: By first index all that were ever made, also those that are gone.
+        self.made: dict[int, Topic] = {}
         self.by_index: list[Queue] = []
         self.offsets: dict[str, dict[int, int]] = {group: dict(table) for group, table in base.offsets.items()}
         self.deferred = DeferredMessages()
@@ -109,8 +140,12 @@ class Queues:
         self._by_name: dict[tuple[str, int], Queue] = {}
         self._tail: deque[Effect] = deque()  # added, not confirmed yet
         self._system: deque[Effect] = deque()  # the system's own records of the whole local log
+        deleted = dict(base.deleted)
         for name, count, first_index in base.topics:
-            self._add_topic(name, count, first_index).confirmed = True
+            topic = self._add_topic(name, count, first_index)
+            topic.confirmed, topic.deleted_at = True, deleted.get(first_index, -1)
+            if topic.deleted_at >= 0:
+                self._end_topic(topic)
         for index, offset in base.queues.items():
             queue = self.by_index[index]
             queue.first = queue.confirmed = offset
@@ -125,11 +160,38 @@ class Queues:
         """Which version the records at the end of the log may have."""
         return self._version + self._changes
 
+    def queue_at(self, topic: str, queue_id: int, position: int) -> Queue | None:
+        """Return the queue of the record that stands there: of the topic that had this name then."""
+        newest = self.topics.get(topic)
+        if newest is None or newest.made_at > position:
+            named = (one for one in self.made.values() if one.name == topic and one.deleted_at > position)
+            newest = next(named, None)
+        return None if newest is None else self.by_index[newest.first_index + queue_id]
+
+    def holds(self, record: Record) -> bool:
+        """Return whether a record of the log is a message whose topic is not gone."""
+        if record.topic in SYSTEM:
+            return False
+        queue = self.queue_at(record.topic, record.queue_id, record.position)
+        return queue is not None and not queue.gone
+
     def next_index(self) -> int:
         return len(self.by_index)
 
     def known_topics(self) -> list[Topic]:
         return [topic for topic in self.topics.values() if topic.confirmed]
+
+    def confirmed_topics(self) -> list[Topic]:
+        """Return all of them, also those that are gone."""
+        return [topic for topic in self.made.values() if topic.confirmed]
+
+    def was_made(self, name: str) -> bool:
+        """Return whether there was ever a topic of this name."""
+        return any(topic.name == name for topic in self.made.values())
+
+    def is_deleted_since(self, name: str, position: int) -> bool:
+        """Return whether a topic of this name is gone whose deletion stands behind this position of the log."""
+        return any(topic.name == name and topic.gone and topic.deleted_at > position for topic in self.made.values())
 
     def begins_at(self, position: int) -> bool:
         """Return whether a record of the local log begins there."""
@@ -165,8 +227,8 @@ class Queues:
             effect = Effect(record.position, record.end, None, system, json.loads(record.body))
             self._system.append(effect)
             self._changes += record.topic == VERSION_RECORDS
-            if record.topic == TOPIC_RECORDS and effect.value["name"] not in self.topics:
-                self._add_topic(effect.value["name"], effect.value["queues"], effect.value["first_index"])
+            if record.topic == TOPIC_RECORDS:
+                self._topic_added(effect)
         self._tail.append(effect)
         return effect
 
@@ -196,15 +258,17 @@ class Queues:
         if effect.deferred is not None:
             self.deferred.add(effect.deferred)
         elif effect.system == SYSTEM[TOPIC_RECORDS]:
-            self.topics[effect.value["name"]].confirmed = True
-        elif effect.system == SYSTEM[OFFSET_RECORDS]:
-            self._commit(self.offsets, effect.value)
+            self._topic_confirmed(effect)
         elif effect.system == SYSTEM[SETTLED_RECORDS]:
             self.deferred.settle(effect.value["key"])
-        elif effect.system == SYSTEM[LOCK_RECORDS]:
-            self.locks.change(effect.value)
         elif effect.system == SYSTEM[VERSION_RECORDS]:
             self._version, self._changes = self._version + 1, self._changes - 1
+        elif self.by_index[effect.value["queue"]].gone:
+            return
+        elif effect.system == SYSTEM[OFFSET_RECORDS]:
+            self._commit(self.offsets, effect.value)
+        elif effect.system == SYSTEM[LOCK_RECORDS]:
+            self.locks.change(effect.value)
 
     def behind(self, upto: int) -> bool:
         """Is there a record up to this position that has not taken effect?"""
@@ -222,18 +286,16 @@ class Queues:
                 continue
             self._system.pop()
             self._changes -= effect.system == SYSTEM[VERSION_RECORDS]
-            if effect.system == SYSTEM[TOPIC_RECORDS] and not self.topics[effect.value["name"]].confirmed:
-                self._remove_topic(effect.value["name"])
+            if effect.system == SYSTEM[TOPIC_RECORDS]:
+                self._topic_undone(effect)
         return True
 
     # The base
 
     def base_at(self, base: Base, position: int) -> Base:
         """Return the base of a log that begins at ``position``, a boundary at or after the present base's."""
-        topics = list(base.topics)
         offsets = {group: dict(table) for group, table in base.offsets.items()}
         locks, version = QueueLocks(base.locks), base.version
-        known = {name for name, _, _ in topics}
         for effect in self._system:
             if effect.position >= position:
                 break
@@ -243,14 +305,20 @@ class Queues:
                 locks.change(effect.value)
             elif effect.system == SYSTEM[VERSION_RECORDS]:
                 version += 1
-            elif effect.system == SYSTEM[TOPIC_RECORDS] and effect.value["name"] not in known:
-                known.add(effect.value["name"])
-                topics.append((effect.value["name"], effect.value["queues"], effect.value["first_index"]))
-        count = sum(queues for _, queues, _ in topics)
-        ends = {queue.index: queue.next_at(position) for queue in self.by_index[:count]}
-        state = Base(position=position, queues=ends, topics=topics, offsets=offsets)
-        state.locks, state.version = locks.listed(), version
-        return state
+        made = [topic for topic in self.made.values() if topic.made_at < position]
+        deleted = [topic for topic in made if 0 <= topic.deleted_at < position]
+        for topic in deleted:
+            _forget(offsets, locks, topic)
+        count = sum(topic.queues for topic in made)
+        return Base(
+            position=position,
+            queues={queue.index: queue.next_at(position) for queue in self.by_index[:count]},
+            topics=[(topic.name, topic.queues, topic.first_index) for topic in made],
+            offsets=offsets,
+            locks=locks.listed(),
+            version=version,
+            deleted=[(topic.first_index, topic.deleted_at) for topic in deleted],
+        )
 
     def drop_before(self, position: int) -> None:
         """Drop what lies before ``position``, where the log begins now."""
@@ -269,15 +337,74 @@ class Queues:
 
     def _add_topic(self, name: str, count: int, first_index: int) -> Topic:
         assert first_index == len(self.by_index), f"topic {name} begins at {first_index}, not {len(self.by_index)}"
-        topic = self.topics[name] = Topic(name, count, first_index)
-        for queue_id in range(count):
-            queue = Queue(first_index + queue_id, name, queue_id)
-            self.by_index.append(queue)
-            self._by_name[name, queue_id] = queue
+        if name in self.topics:
+            self._unname(self.topics[name])
+        topic = self.made[first_index] = Topic(name, count, first_index)
+        self.by_index += [Queue(first_index + queue_id, name, queue_id) for queue_id in range(count)]
+        self._name(topic)
         return topic
 
-    def _remove_topic(self, name: str) -> None:
-        topic = self.topics.pop(name)
-        for queue in self.by_index[topic.first_index :]:
-            del self._by_name[queue.topic, queue.queue_id]
+    # Topics come, take effect, or go
+
+    def _topic_added(self, effect: Effect) -> None:
+        value = effect.value
+        known = self.topics.get(value["name"])
+        if not value["queues"]:
+            if known is not None and known.first_index == value["first_index"] and known.deleted_at < 0:
+                known.deleted_at = effect.position
+        elif known is None or known.deleted_at >= 0:
+            self._add_topic(value["name"], value["queues"], value["first_index"]).made_at = effect.position
+
+    def _topic_confirmed(self, effect: Effect) -> None:
+        topic = self.made.get(effect.value["first_index"])
+        if topic is not None and topic.made_at == effect.position:
+            topic.confirmed = True
+        elif topic is not None and topic.deleted_at == effect.position:
+            self._end_topic(topic)
+
+    def _topic_undone(self, effect: Effect) -> None:
+        topic = self.made.get(effect.value["first_index"])
+        if topic is not None and topic.made_at == effect.position:
+            self._remove_topic(topic)
+        elif topic is not None and topic.deleted_at == effect.position:
+            topic.deleted_at = -1
+
+    def _end_topic(self, topic: Topic) -> None:
+        """Let a topic be gone, with the offsets and locks of its queues."""
+        topic.gone = True
+        for index in topic.indexes:
+            self.by_index[index].gone = True
+        _forget(self.offsets, self.locks, topic)
+        if self.topics.get(topic.name) is topic:
+            self._unname(topic)
+
+    def _remove_topic(self, topic: Topic) -> None:
+        """Remove the topic that was made last: the one before it that has its name, and is not gone, is known again."""
+        self._unname(topic)
+        del self.made[topic.first_index]
         del self.by_index[topic.first_index :]
+        for one in self.made.values():
+            if one.name == topic.name and not one.gone:
+                self._name(one)
+
+    def _name(self, topic: Topic) -> None:
+        self.topics[topic.name] = topic
+        for index in topic.indexes:
+            queue = self.by_index[index]
+            self._by_name[topic.name, queue.queue_id] = queue
+
+    def _unname(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        for queue_id in range(topic.queues):
+            del self._by_name[topic.name, queue_id]
+
+
+def _forget(offsets: dict[str, dict[int, int]], locks: QueueLocks, topic: Topic) -> None:
+    """Forget what groups have of the queues of a topic."""
+    locks.forget(topic.indexes)
+    for group, table in list(offsets.items()):
+        kept = {index: offset for index, offset in table.items() if index not in topic.indexes}
+        if kept:
+            offsets[group] = kept
+        else:
+            del offsets[group]

@@ -42,11 +42,13 @@ class Retention:
     # Policy
 
     def covered_position(self) -> int:
-        """Every record of a queue before this position is named by a committed manifest. Only one of this very epoch
-        counts: its master has compared it with its log, of which ours is a beginning. What another one names may be
-        other records: those of another epoch, where an unclean election has lost these."""
+        """Every record of a queue before this position is named by a committed manifest, unless its topic is gone. Only
+        one of this very epoch counts: its master has compared it with its log, of which ours is a beginning. What
+        another one names may be other records: those of another epoch, where an unclean election has lost these."""
         position = self._broker.queues.dispatched
         for queue in self._broker.queues.by_index:
+            if queue.gone:
+                continue
             view = self._broker.tier.view(queue.index)
             covered = view.end if view is not None and view.epoch == self._broker.epoch else queue.first
             if covered < queue.first:

@@ -63,9 +63,9 @@ class BrokerAdapter:
     def queues(self) -> Sequence[TopicQueue]:
         queues = self._broker.queues
         return [
-            TopicQueue(index=queue.index, topic=queue.topic, queue_id=queue.queue_id)
-            for queue in queues.by_index
-            if queues.topics[queue.topic].confirmed
+            TopicQueue(index=queue.index, topic=queue.topic, queue_id=queue.queue_id, gone=queue.gone)
+            for topic in queues.confirmed_topics()
+            for queue in queues.by_index[topic.first_index : topic.first_index + topic.queues]
         ]
 
     def local_start(self, queue: int) -> int:

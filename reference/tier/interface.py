@@ -30,11 +30,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicQueue:
-    """A queue as the broker knows it. ``index`` is its dense number over all topics, the same on each replica."""
+    """A queue as the broker knows it. ``index`` is its dense number over all topics, the same on each replica;
+    ``gone``: its topic is deleted, and the tier is to hold nothing of it."""
 
     index: int
     topic: str
     queue_id: int
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -237,11 +237,22 @@ class Tier:
     def _open_uploads(self, env: Env) -> None:
         """Give every queue of the broker an upload, also those that came later and those without a record."""
         for queue in self.broker.queues():
-            if queue.index not in self.uploads:
+            known = self.uploads.get(queue.index)
+            if known is not None and queue.gone and not known.queue.gone:
+                self._empty(env, known, queue)
+            elif known is None:
                 now = env.mono_ns()
                 collect_at = now + self.options.tier_collect_ms * _MS
                 upload = QueueUpload(queue=queue, epoch=self.broker.epoch, opened_ns=now, collect_at_ns=collect_at)
                 self.uploads[queue.index] = upload
+
+    def _empty(self, env: Env, upload: QueueUpload, queue: TopicQueue) -> None:
+        """Let a queue's upload remove all that the tier holds of it: its topic is gone. The manifest stays, without
+        segments: who was master before could otherwise make another one."""
+        upload.queue, upload.draft, upload.cut = queue, None, None
+        upload.pending_since_ns, upload.collect_at_ns, upload.collected = -1, env.mono_ns(), ""
+        if upload.manifest is not None:
+            upload.trim_to = upload.manifest.end
 
     def _run(self, env: Env) -> None:
         """Let idle uploads go on, in turns, as many at a time as may have requests under way."""
@@ -291,7 +302,9 @@ class Tier:
         manifest = upload.manifest
         if not upload.known:
             self._ask(env, upload, "get", manifest_key(upload.queue.index), self._got_manifest)
-        elif not upload.verified:
+        elif upload.queue.gone and manifest is None:
+            upload.stopped = True  # nothing was ever tiered
+        elif not upload.verified and not upload.queue.gone:
             self._verify(env, upload, manifest)
         elif upload.cut is not None and manifest is not None:
             self._cut_back(env, upload, manifest, *upload.cut)
@@ -424,6 +437,8 @@ class Tier:
         if self.options.tier_retain_ms:
             now = env.mono_ns()
             upload.named_ns = {one.key: upload.named_ns.get(one.key, now) for one in manifest.segments}
+        if upload.queue.gone:
+            upload.trim_to = manifest.end
         upload.manifest = manifest
         upload.known = True
         self._views.take(env, view)
@@ -555,6 +570,8 @@ class Tier:
 
     def _draft(self, env: Env, upload: QueueUpload) -> bool:
         """Cut the next segment from the log, if one is due by size or by age; False if none is."""
+        if upload.queue.gone:
+            return False
         index = upload.queue.index
         waiting = self.broker.local_end(index) - upload.next
         now = env.mono_ns()
@@ -623,13 +640,15 @@ class Tier:
         self._ask(env, upload, "delete", key, then)
 
     def _got_list(self, env: Env, upload: QueueUpload, answer: Answer) -> None:
-        """Find what earlier uploaders, or lives, put but never committed: after the fence, none of it ever can be."""
+        """Find what earlier uploaders, or lives, put but never committed: after the fence, none of it ever can be. Of a
+        queue that is gone, our own may be among it."""
         assert upload.manifest is not None, "objects are listed only once the manifest is ours"
         named = {segment.key for segment in upload.manifest.segments}
         keys = answer.listed()
         for key in keys:
             name = parse_key(key)
-            if name is not None and name.epoch < upload.epoch and key not in named:
+            old = name is not None and (name.epoch < upload.epoch or upload.queue.gone)
+            if old and key not in named and key not in upload.garbage:
                 upload.garbage.append(key)
         if answer.more:
             upload.collected = keys[-1]

@@ -247,6 +247,7 @@ FORMS: Mapping[Request, Form] = {
     Request.UNLOCK_BATCH_MQ: Form(MASTER, body=_LOCKS, may_be_empty=False),
     Request.UPDATE_CONSUMER_OFFSET: Form(MASTER, {**_QUEUE, "consumerGroup": NAME, "commitOffset": Whole(least=0)}),
     Request.UPDATE_AND_CREATE_TOPIC: Form(MASTER, {"topic": NAME, "writeQueueNums": Whole(least=1)}),
+    Request.DELETE_TOPIC_IN_BROKER: Form(MASTER, {"topic": NAME}),
     Request.PULL_MESSAGE: Form(MASTER, _PULL),
     Request.LITE_PULL_MESSAGE: Form(MASTER, _PULL),
     Request.QUERY_MESSAGE: Form(
@@ -357,6 +358,7 @@ FORMS: Mapping[Request, Form] = {
         ),
     ),
     Request.UNREGISTER_BROKER: Form(NAMESERVER, _PLACE),
+    Request.DELETE_TOPIC_IN_NAMESERVER: Form(NAMESERVER, {"topic": NAME}),
     Request.WIPE_WRITE_PERM: Form(NAMESERVER, _GROUP),
     Request.ADD_WRITE_PERM: Form(NAMESERVER, _GROUP),
     Request.GET_ROUTEINFO_BY_TOPIC: Form(NAMESERVER, {"topic": NAME}),

@@ -204,7 +204,7 @@ class Fake:
     def __init__(self) -> None:
         one = encode(topic=TOPIC, queue_id=0, offset=0, position=0, body=b"x", properties=b"KEYS\x01a\x02")
         self.data = one + encode(topic=TOPIC, queue_id=0, offset=1, position=len(one), body=b"x", properties=b"")
-        self.queues: Any = SimpleNamespace(dispatched=len(self.data))
+        self.queues: Any = SimpleNamespace(dispatched=len(self.data), holds=lambda record: True)
         self.log: Any = SimpleNamespace(first=0, read_records=self._read, decode_all=decode_all)
         self.refusal: Refused | None = None
         self.answers: list[Command] = []
