@@ -1,4 +1,4 @@
-"""A client that creates topics at a broker, and asks name servers for them."""
+"""A client that creates and deletes topics at a broker, and asks name servers for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reference.wire.command import Command
 
 
 class TopicClient(QueueClient):
-    """Implements :class:`chaos.services.Topics`. Topics are created at the master of ``home``, a queue that is there
-    from the start."""
+    """Implements :class:`chaos.services.DeletesTopics`. Topics are created and deleted at the master of ``home``, a
+    queue that is there from the start."""
 
     def __init__(self, network: Network, name: str, nameservers: Sequence[str], home: QueueRef) -> None:
         super().__init__(network, name, nameservers)
@@ -23,8 +23,24 @@ class TopicClient(QueueClient):
 
     async def create(self, topic: str, queues: int) -> Answer:
         fields = {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6"}
+        return await self._change(Command(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields))
+
+    async def delete(self, topic: str) -> Answer:
+        """Delete a topic as the admin tool does: at the master, and then at all name servers."""
+        fields = {"topic": topic}
+        result = await self._change(Command(code=Request.DELETE_TOPIC_IN_BROKER, fields=fields))
+        for server in self._nameservers:
+            message = Command(code=Request.DELETE_TOPIC_IN_NAMESERVER, fields=fields)
+            try:
+                answer = await ask(self._network.connect(self._name, server), message, REQUEST_S)
+            except Unknown as error:
+                raise Unknown(error.reason, result) from error
+            if answer.code != Response.SUCCESS:
+                raise Unknown(f"{server} keeps the route: code {answer.code}: {answer.remark}", result)
+        return result
+
+    async def _change(self, message: Command) -> Answer:
         node = await self._master(self._home)
-        message = Command(code=Request.UPDATE_AND_CREATE_TOPIC, fields=fields)
         answer = await self._request(self._home, node, message)
         incarnation, epoch = number(answer.fields, "incarnation"), number(answer.fields, "epoch")
         result = Answer(node=node, incarnation=incarnation, epoch=epoch)

@@ -28,7 +28,7 @@ from chaos.effects.links import HARNESS
 from chaos.frames import Framing
 from chaos.node import NodeSpec
 from chaos.ops import Failed, QueueRef, Unknown
-from chaos.services import Limits, Metadata, Objects, Topics, WaitingReads
+from chaos.services import DeletesTopics, Limits, Metadata, Objects, Topics, WaitingReads
 from chaos.version import VERSION
 from drivers._remoting import tier_faults as tiering
 from drivers._remoting.client import REQUEST_S
@@ -293,6 +293,9 @@ class Reference:
         return FRAMING
 
     def topics(self, network: Network, name: str) -> Topics:
+        return self.deleting_topics(network, name)
+
+    def deleting_topics(self, network: Network, name: str) -> DeletesTopics:
         return TopicClient(network, name, self.nameservers, self.queues()[0])
 
     def delivery_producer(self, network: Network, name: str) -> DeliveryProducer:
