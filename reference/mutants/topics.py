@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from chaos.node import Env
+from reference.broker.commitlog import Base
 from reference.broker.producer_requests import ProducerRequests
+from reference.broker.queues import Queues
 from reference.mutants._planted import Planted
 from reference.nameserver import Registration, Routes
 from reference.wire.command import Command
@@ -43,6 +45,25 @@ class TopicsOfTheTermsBeginning(Routes):
         return super().register(group, cluster, registration, topics)
 
 
+class DeletionInMemory(ProducerRequests):
+    """A master forgets a deleted topic by itself; no record of its log says so to others."""
+
+    def delete_topic(self, env: Env, source: str, message: Command) -> None:
+        queues = self._broker.queues
+        self._broker.must_serve()
+        topic = queues.topics.get(message.fields["topic"])
+        if topic is not None and topic.confirmed:
+            queues._end_topic(topic)
+        self.await_effect(env, source, message, self._broker.identity_fields(env))
+
+
+class DeletionLostInBase(Queues):
+    """What is kept of the log's forgotten part names the topics that were made there, not those deleted since."""
+
+    def base_at(self, base: Base, position: int) -> Base:
+        return replace(super().base_at(base, position), deleted=[])
+
+
 MUTANTS = (
     Planted(
         name="topic-of-default-size",
@@ -64,5 +85,19 @@ MUTANTS = (
         stands_for="a DataVersion that a new topic does not raise: the name server never takes the registration",
         parts={"nameserver": {"routes": TopicsOfTheTermsBeginning}},
         scenario="new_topics",
+    ),
+    Planted(
+        name="deletion-in-memory",
+        law="topics",
+        stands_for="a deletion that only the master knows: the topic is there again after a switch",
+        parts={"broker": {"producer_requests": DeletionInMemory}},
+        scenario="deleted_topics",
+    ),
+    Planted(
+        name="deletion-lost-in-base",
+        law="topics",
+        stands_for="a replica that begins with a snapshot of the topics, taken before some were deleted",
+        parts={"broker": {"queues": DeletionLostInBase}},
+        scenario="deleted_topics",
     ),
 )
