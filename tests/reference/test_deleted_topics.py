@@ -146,7 +146,7 @@ def test_what_waits_for_a_deleted_topic_never_comes_also_not_to_the_next_one() -
         await asyncio.sleep(8.0)
         assert await bodies(cluster, node) == [b"late"]
         systems = [row[7] for row in await cluster.log(node)]
-        assert systems == ["topic", "deferred", "topic", "topic", "deferred", "settled", ""]
+        assert systems == ["topic", "version", "deferred", "topic", "topic", "deferred", "settled", ""]
 
     cluster.run(test)
 
