@@ -1,5 +1,4 @@
-"""Messages that come later (after a delay, by the end of a transaction), batches, and groups whose members come and go,
-lock queues, and send messages back."""
+"""Delays, transactions, batches, and groups whose members come and go, lock queues and send messages back."""
 
 from __future__ import annotations
 

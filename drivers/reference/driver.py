@@ -147,6 +147,7 @@ class Reference:
             )
         options = replace(self.options, log_version=known[version])
         changed = replace(self, options=options)
+        changed.joined.extend(self.joined)
         return {spec.name: spec for spec in changed.cluster("").nodes}
 
     def profile(self) -> Profile:

@@ -52,13 +52,14 @@ class Assignments:
         value = {"strategyName": "AVG", "messageModel": "CLUSTERING", **read_object(message.body)}
         name, group = item(value, "topic", str), item(value, "consumerGroup", str)
         client, strategy = item(value, "clientId", str), item(value, "strategyName", str)
+        model = item(value, "messageModel", str)
         topic = self._broker.queues.topics.get(name)
         if topic is None or not topic.confirmed:
             raise Refused(Response.TOPIC_NOT_EXIST, f"no topic {name!r}")
         if strategy not in STRATEGIES:
             raise Refused(Response.INVALID_PARAMETER, f"strategyName must be one of {', '.join(STRATEGIES)}")
         queues: Sequence[int] = range(topic.queues)
-        if item(value, "messageModel", str) != BROADCASTING:
+        if model != BROADCASTING:
             members = sorted({member.client for member in self._subscriptions.consumers(group).values()})
             if client not in members:
                 raise Refused(Response.SYSTEM_ERROR, f"{client} is no member of {group}, as far as this broker knows")

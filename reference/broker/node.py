@@ -108,8 +108,7 @@ class Broker:
         self._pop_requests = pop_requests(self, self._producer_requests, self._deferral)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
-        self._recovering = True
-        self._recovered_confirm = 0
+        self._recovering, self._recovered_confirm = True, 0
         self._promoted = False  # the tier knows that we are master
         self._unreported = False  # more is on the disk than the trace says, but its epoch isn't
         self._rebuilding: Then | None = None

@@ -32,7 +32,8 @@ def _help() -> str:
             "Nothing is written unless all files can be read; one that can't is named with the line and what was"
             " expected there (exit code 3). Prints the directory of each run. docs/imports.md says what can be judged"
             " of such a run, and what not.",
-            "\n".join(("\b", "Formats:", *(f"  {line}" for line in lines))),
+            "Formats:",
+            *lines,
         )
     )
 

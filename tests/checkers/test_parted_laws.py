@@ -16,7 +16,7 @@ from chaos.history.run_meta import RunMeta
 from chaos.judging.declared import Declared
 from chaos.judging.shard import Shard
 from chaos.kernel import Kernel, Key, Needs, Reads, Sieve
-from chaos.law import RunContext
+from chaos.law import Law, RunContext
 from chaos.shard_rows import Rows
 from checkers import durability
 from checkers._facts.retention import TRIMMED
@@ -32,7 +32,8 @@ Ints = npt.NDArray[np.int64]
 KERNELS = {
     law.needs.part: law
     for law in durability.create(durability.Options())
-    if law.needs.key not in (Key.RUN, Key.NODE)  # their shards are of other things than queues
+    if not isinstance(law, Law)
+    and law.needs.key not in (Key.RUN, Key.NODE)  # their shards are of other things than queues
 }
 
 

@@ -31,7 +31,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 #: What is counted in another way since (of records that logs told, those of queues alone; who told confirm offsets, and
 #: not how many), or was not counted then.
-OTHERWISE = {"records_told", "tiered_records_compared", "confirms", "confirming_nodes"}
+OTHERWISE = {"records_told", "tiered_records_compared", "confirms", "confirming_nodes", "locks"}
 
 
 def findings(verdict: RunVerdict) -> list[Any]:
