@@ -70,8 +70,8 @@ def main(
         shell = Shell(launch, build(launch.spec), codec(launch.spec), outside(launch.spec))
         asyncio.run(shell.run(is_first=is_first))
     except Unfit as error:
-        print(f"{launch.spec.name}: {error}", file=sys.stderr)
-        sys.exit(UNFIT)
+        print(f"{launch.spec.name}: {error}", file=sys.stderr, flush=True)
+        os._exit(UNFIT)  # threads of a store's library abort some processes whose interpreter ends before them
 
 
 class Shell:
