@@ -20,6 +20,8 @@ from reference.wire.requests import BROKER, CONTROLLER, MASTER, NAMESERVER, STOR
 #: A topic that these cases create. Nobody sends to it.
 QUIET_TOPIC = "l" * MAX_TOPIC_BYTES
 _NOBODY = "nobody-knows-this"
+#: A topic that these cases make and delete.
+_DELETED_TOPIC = "limits-deleted"
 _LONGEST = "n" * MAX_NAME_BYTES
 _MOST, _FAR = (1 << 63) - 1, 1 << 40
 
@@ -45,7 +47,20 @@ def of_topics() -> dict[str, Case]:
         "a topic with too long a name": topic(refused, "l" * (MAX_TOPIC_BYTES + 1), 1),
         "a topic with too many queues": topic(refused, "limits-many", MAX_TOPIC_QUEUES + 1),
         "a topic with a name of the system's": topic(refused, "%limits", 1),
+        "a topic that is deleted, and made again": conversation(MASTER, _is_deleted),
+        "a deletion of a topic that is not there": asked(Request.DELETE_TOPIC_IN_BROKER, Response.SUCCESS, topic=_NOBODY),
+        "a name server that forgets a topic that it does not know": asked(
+            Request.DELETE_TOPIC_IN_NAMESERVER, Response.SUCCESS, topic=_NOBODY
+        ),
     }
+
+
+async def _is_deleted(session: Session) -> None:
+    for queues in (2, 1):
+        await session.expect(0, Request.UPDATE_AND_CREATE_TOPIC, topic=_DELETED_TOPIC, writeQueueNums=queues)
+        await session.expect(0, Request.GET_MAX_OFFSET, topic=_DELETED_TOPIC, queueId=queues - 1)
+        await session.expect(0, Request.DELETE_TOPIC_IN_BROKER, topic=_DELETED_TOPIC)
+        await session.expect(Response.TOPIC_NOT_EXIST, Request.GET_MAX_OFFSET, topic=_DELETED_TOPIC, queueId=0)
 
 
 async def _keeps_its_queues(session: Session) -> None:
