@@ -183,8 +183,13 @@ class ConsumerRequests(PullRequests[Queue]):
         env.send(source, message.reply(fields={**fields, **self._broker.identity_fields(env)}))
 
     def search(self, env: Env, source: str, message: Command) -> None:
-        """29: the first local offset that was stored at or after a time (ms)."""
-        queue, wanted, log = self._asked_queue(message), whole(message.fields, "timestamp"), self._broker.log
+        """29."""
+        offset = self.offset_at(env, self._asked_queue(message), whole(message.fields, "timestamp"))
+        env.send(source, message.reply(fields={"offset": str(offset), **self._broker.identity_fields(env)}))
+
+    def offset_at(self, env: Env, queue: Queue, wanted: int) -> int:
+        """Return the first local offset that was stored at or after a time (ms)."""
+        log = self._broker.log
         low, high = 0, self._broker.readable_end(queue) - queue.first
         while low < high:
             middle = (low + high) // 2
@@ -193,7 +198,7 @@ class ConsumerRequests(PullRequests[Queue]):
                 low = middle + 1
             else:
                 high = middle
-        env.send(source, message.reply(fields={"offset": str(queue.first + low), **self._broker.identity_fields(env)}))
+        return queue.first + low
 
     def _asked_queue(self, message: Command) -> Queue:
         self._broker.must_serve(any_replica=message.fields.get("anyReplica") == "true")

@@ -39,6 +39,7 @@ from reference.broker.producer_requests import RETRY_PREFIX, ProducerRequests
 from reference.broker.queues import Queue, Queues
 from reference.broker.records import Record, body_hash, message_number
 from reference.broker.replication import Replication
+from reference.broker.reset_requests import ResetRequests
 from reference.broker.retention import TICK_NS as RETENTION_NS
 from reference.broker.retention import Retention
 from reference.broker.tier_adapter import BrokerAdapter
@@ -77,6 +78,7 @@ class Broker:
         deferral: type[Deferral] = Deferral,
         lock_requests: type[LockRequests] = LockRequests,
         pop_requests: type[PopRequests] = PopRequests,
+        reset_requests: type[ResetRequests] = ResetRequests,
         tier: Callable[[Mapping[str, Any]], TierInterface] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
@@ -106,6 +108,9 @@ class Broker:
         self._lock_requests = lock_requests(self, self._producer_requests, options)
         self._assignments = Assignments(self, self._consumer_requests.subscriptions, str(options.get("group", "")))
         self._pop_requests = pop_requests(self, self._producer_requests, self._deferral)
+        self._reset_requests = reset_requests(
+            self, self._producer_requests, self._consumer_requests, self.membership.group
+        )
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
         self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
         self._recovering, self._recovered_confirm = True, 0
@@ -129,6 +134,7 @@ class Broker:
             Request.LOCK_BATCH_MQ: self._lock_requests.lock,
             Request.UNLOCK_BATCH_MQ: self._lock_requests.unlock,
             Request.UPDATE_CONSUMER_OFFSET: producer.commit,
+            Request.INVOKE_BROKER_TO_RESET_OFFSET: self._reset_requests.reset,
             Request.UPDATE_AND_CREATE_TOPIC: producer.create_topic,
             Request.DELETE_TOPIC_IN_BROKER: producer.delete_topic,
             Request.PULL_MESSAGE: consumer.pull,
@@ -408,6 +414,7 @@ class Broker:
             self._deferral.demoted(env)
             self._lock_requests.abandon()
             self._pop_requests.abandon(env)
+            self._reset_requests.abandon()
             self._producer_requests.abandon(env)
         self._consumer_requests.abandon(env)
 
@@ -506,6 +513,7 @@ class Broker:
             self._deferral.promoted(env)
             self._create_topics(env)
         self._producer_requests.complete(env)
+        self._reset_requests.notify(env)
         if self.queues.dispatched != before:
             self._consumer_requests.wake(env)
             self._pop_requests.wake(env)
@@ -516,6 +524,8 @@ class Broker:
         for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
             if self._promoted and (effect.deferred or effect.settles or effect.system == "settled"):
                 self._deferral.took_effect(env, effect)
+            if effect.value.get("reset"):
+                self._pop_requests.reset(effect.value["group"], effect.value["queue"])
             if effect.system == "offsets" and effect.position >= self._recovered_confirm:
                 group, queue = effect.value["group"], effect.value["queue"]
                 offset = self.queues.offsets.get(group, {}).get(queue)

@@ -266,6 +266,10 @@ class PopRequests:
             for pop in waiting:
                 self._attempt(env, pop, partial(self._serve, env, pop))
 
+    def reset(self, group: str, queue: int) -> None:
+        """The group's offset was set: it is given messages from there on."""
+        self._given.pop((group, queue), None)
+
     def timer(self, env: Env) -> None:
         self.wake(env)
 

@@ -213,8 +213,8 @@ class ProducerRequests:
         self.append_offset(env, group, queue, offset)
         self._wait(env, self._changes, source, message, broker.identity_fields(env))
 
-    def append_offset(self, env: Env, group: str, queue: Queue, offset: int) -> None:
-        self.append_system(env, OFFSET_RECORDS, offsets_body(group, queue.index, offset))
+    def append_offset(self, env: Env, group: str, queue: Queue, offset: int, *, reset: bool = False) -> None:
+        self.append_system(env, OFFSET_RECORDS, offsets_body(group, queue.index, offset, reset=reset))
 
     def create_topic(self, env: Env, source: str, message: Command) -> None:
         """17: create a topic; one that exists keeps its queues."""

@@ -111,8 +111,9 @@ def deletion_body(topic: Topic) -> bytes:
     return topic_body(topic.name, 0, topic.first_index)
 
 
-def offsets_body(group: str, queue: int, offset: int) -> bytes:
-    return to_json({"group": group, "queue": queue, "offset": offset})
+def offsets_body(group: str, queue: int, offset: int, *, reset: bool = False) -> bytes:
+    """Return the body of a record: a group has committed an offset, or (``reset``) it was set for it."""
+    return to_json({"group": group, "queue": queue, "offset": offset, **({"reset": True} if reset else {})})
 
 
 def version_body(version: int) -> bytes:
@@ -266,7 +267,7 @@ class Queues:
         elif self.by_index[effect.value["queue"]].gone:
             return
         elif effect.system == SYSTEM[OFFSET_RECORDS]:
-            self._commit(self.offsets, effect.value)
+            self._store(self.offsets, effect.value)
         elif effect.system == SYSTEM[LOCK_RECORDS]:
             self.locks.change(effect.value)
 
@@ -300,7 +301,7 @@ class Queues:
             if effect.position >= position:
                 break
             if effect.system == SYSTEM[OFFSET_RECORDS]:
-                self._commit(offsets, effect.value)
+                self._store(offsets, effect.value)
             elif effect.system == SYSTEM[LOCK_RECORDS]:
                 locks.change(effect.value)
             elif effect.system == SYSTEM[VERSION_RECORDS]:
@@ -329,6 +330,13 @@ class Queues:
             queue.first += count
         while self._system and self._system[0].position < position:
             self._system.popleft()
+
+    def _store(self, offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
+        """Store a group's offset: one that was set for it holds exactly."""
+        if value.get("reset"):
+            offsets.setdefault(value["group"], {})[value["queue"]] = value["offset"]
+        else:
+            self._commit(offsets, value)
 
     def _commit(self, offsets: dict[str, dict[int, int]], value: dict[str, Any]) -> None:
         """Policy: a commit never takes a group back. One that a slow link delivers late has no effect."""

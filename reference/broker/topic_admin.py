@@ -51,7 +51,7 @@ class QueueViews:
             raise Refused(Response.SYSTEM_ERROR, f"the answer has more than {MAX_ANSWER_BYTES >> 20} MiB")
         env.send(source, message.reply(fields=fields, body=body))
 
-    def table(self, rows: Sequence[tuple[Queue, Mapping[str, int]]]) -> bytes:
+    def table(self, rows: Sequence[tuple[Queue, Mapping[str, int] | int]]) -> bytes:
         """Return a table by queues as RocketMQ writes it: its keys are objects, which JSON does not know."""
         if len(rows) > MAX_ROWS:
             raise Refused(Response.SYSTEM_ERROR, f"the answer has more than {MAX_ROWS} queues: name a topic")

@@ -248,6 +248,17 @@ FORMS: Mapping[Request, Form] = {
     Request.UPDATE_CONSUMER_OFFSET: Form(MASTER, {**_QUEUE, "consumerGroup": NAME, "commitOffset": Whole(least=0)}),
     Request.UPDATE_AND_CREATE_TOPIC: Form(MASTER, {"topic": NAME, "writeQueueNums": Whole(least=1)}),
     Request.DELETE_TOPIC_IN_BROKER: Form(MASTER, {"topic": NAME}),
+    Request.INVOKE_BROKER_TO_RESET_OFFSET: Form(
+        MASTER,
+        {
+            "topic": TOPIC,
+            "group": NAME,
+            "timestamp": I64,
+            "isForce": FLAG,
+            "queueId": MAYBE_I32,
+            "offset": MAYBE_I64,
+        },
+    ),
     Request.PULL_MESSAGE: Form(MASTER, _PULL),
     Request.LITE_PULL_MESSAGE: Form(MASTER, _PULL),
     Request.QUERY_MESSAGE: Form(

@@ -16,7 +16,7 @@ from drivers._java.client_library import CLASSES
 from drivers._java.client_program import java
 from drivers._java.recipes import RECIPES
 from drivers.rocketmq.java_clients import ADMIN_TOOL
-from reference.wire.codes import Request
+from reference.wire.codes import Request, Response
 from tests.stormproof.test_up import SMALL, Stranger, send_and_read_back, stormproof
 
 #: The tool starts a virtual machine each time; on a busy machine that takes its time.
@@ -81,3 +81,14 @@ def test_it_shows_topics_groups_messages_and_options(known: dict[str, str], tmp_
     assert "objectstore = " in mqadmin(tmp_path, "getBrokerConfig", *names, "-b", master)
     in_sync = mqadmin(tmp_path, "getSyncStateSet", *names, "-a", known["controller-0"], "-b", "broker-a")
     assert f"brokerAddress='{master}'" in in_sync
+
+
+def test_it_deletes_a_topic_and_all_forget_it(known: dict[str, str], tmp_path: Path) -> None:
+    master = with_a_message(known)
+    names = ("-n", known["nameserver-0"])
+    said = mqadmin(tmp_path, "deleteTopic", *names, "-c", "stormproof", "-t", "storm")
+    assert "delete topic [storm] from cluster [stormproof] success" in said
+    assert "delete topic [storm] from NameServer success" in said
+    with Stranger(master) as client:
+        assert client.ask(Request.GET_MAX_OFFSET, topic="storm", queueId="0").code == Response.TOPIC_NOT_EXIST
+    assert "storm" not in mqadmin(tmp_path, "topicList", *names).split()

@@ -48,7 +48,9 @@ def of_topics() -> dict[str, Case]:
         "a topic with too many queues": topic(refused, "limits-many", MAX_TOPIC_QUEUES + 1),
         "a topic with a name of the system's": topic(refused, "%limits", 1),
         "a topic that is deleted, and made again": conversation(MASTER, _is_deleted),
-        "a deletion of a topic that is not there": asked(Request.DELETE_TOPIC_IN_BROKER, Response.SUCCESS, topic=_NOBODY),
+        "a deletion of a topic that is not there": asked(
+            Request.DELETE_TOPIC_IN_BROKER, Response.SUCCESS, topic=_NOBODY
+        ),
         "a name server that forgets a topic that it does not know": asked(
             Request.DELETE_TOPIC_IN_NAMESERVER, Response.SUCCESS, topic=_NOBODY
         ),
