@@ -84,10 +84,8 @@ class Broker:
         options: Mapping[str, Any] = spec.options
         self.env: Env  # of the step that is running
         self.name = spec.name
-        self.role = FENCED
-        self.epoch = 0
-        self.epoch_start = 0
-        self.master = ""
+        self.role, self.master = FENCED, ""
+        self.epoch = self.epoch_start = 0
         self.writable = False
         self._topics: dict[str, int] = dict(options.get("topics", {}))
         self.is_tiered = bool(options.get("objectstore"))
@@ -102,17 +100,15 @@ class Broker:
         self.retention = retention(self, options)
         self.tier: TierInterface = (tier or _tier_class(options))(options)
         self.replication = replication(self, options)
-        self._producer_requests = producer_requests(self, options)
-        self._consumer_requests = consumer_requests(self)
-        self._deferral = deferral(self, self._producer_requests, self._consumer_requests.subscriptions, options)
-        self._lock_requests = lock_requests(self, self._producer_requests, options)
-        self._assignments = Assignments(self, self._consumer_requests.subscriptions, str(options.get("group", "")))
-        self._pop_requests = pop_requests(self, self._producer_requests, self._deferral)
-        self._reset_requests = reset_requests(
-            self, self._producer_requests, self._consumer_requests, self.membership.group
-        )
+        self._producer_requests = producer = producer_requests(self, options)
+        self._consumer_requests = consumer = consumer_requests(self)
+        self._deferral = deferral(self, producer, consumer.subscriptions, options)
+        self._lock_requests = lock_requests(self, producer, options)
+        self._assignments = Assignments(self, consumer.subscriptions, str(options.get("group", "")))
+        self._pop_requests = pop_requests(self, producer, self._deferral)
+        self._reset_requests = reset_requests(self, producer, consumer, self.membership.group)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
-        self._handlers |= administration(self, options, self.membership.group, self._consumer_requests)
+        self._handlers |= administration(self, options, self.membership.group, consumer)
         self._recovering, self._recovered_confirm = True, 0
         self._promoted = False  # the tier knows that we are master
         self._unreported = False  # more is on the disk than the trace says, but its epoch isn't

@@ -72,6 +72,7 @@ class ResetRequests:
         if not all(self._broker.queues.has_room(group, queue) for queue, _ in table):
             raise Refused(Response.NO_PERMISSION, "there is no room for more offsets of groups")
         self._producer.must_be_in_sync()
+        self._producer.must_be_readable(env)
         for queue, offset in table:
             self._producer.append_offset(env, group, queue, offset, reset=True)
 
