@@ -1,4 +1,4 @@
-"""Planted bugs of what slaves acknowledge, that another copy or a weaker promise hides."""
+"""Planted bugs of what slaves acknowledge, that another copy or a weaker promise hides, and of whose copies count."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ class AcksWhatItTook(Replication):
         self.slave = _AcksWhatItTook(broker, self)
 
 
+class AcksByMajority(Replication):
+    """Producers get their ok once a majority of the group's three replicas has the message, whatever they asked for."""
+
+    def acknowledged_end(self) -> int:
+        ends = [self.own_end(), *(peer.acked for peer in self.master.streaming_peers())]
+        return sorted(ends, reverse=True)[1] if len(ends) > 1 else -1
+
+
 MUTANTS = (
     Planted(
         name="acks-what-it-took",
@@ -35,5 +43,12 @@ MUTANTS = (
         stands_for="a follower that acknowledges from its page cache, where the leader's own copy suffices",
         parts={"broker": {"replication": AcksWhatItTook}},
         scenario="ack_by_master_alone",
+    ),
+    Planted(
+        name="acks-by-majority",
+        law="availability",
+        stands_for="DLedger's own commit log: an acknowledgement waits for a majority, also where one copy suffices",
+        parts={"broker": {"replication": AcksByMajority}},
+        scenario="acks_of_one",
     ),
 )

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 
 from chaos.node import Env
 from reference.broker.membership import Membership
+from reference.broker.node import Broker
+from reference.broker.parts import Refused
 from reference.broker.producer_requests import ProducerRequests
 from reference.broker.replication import Replication
 from reference.controller.heartbeats import Gathered
 from reference.controller.liveness import Heartbeat
-from reference.mutants._planted import Planted
+from reference.controller.replicas import Group, Replicas, Standing
+from reference.embedded import NameServerWithController
+from reference.mutants._planted import NODE, Planted
+from reference.wire.codes import Response
 from reference.wire.command import Command
 
 
@@ -60,6 +65,37 @@ class StaleHeartbeats(Gathered):
         return 0
 
 
+class ElectionByMajority(Replicas):
+    """Nobody becomes master while half of the group's replicas, or more, are gone."""
+
+    def candidates(self, group: Group, alive: Mapping[int, Standing]) -> list[int]:
+        return super().candidates(group, alive) if 2 * len(alive) > len(group.replicas) else []
+
+
+class ServesWhileControllersLive(Broker):
+    """A broker that has heard no controller for two seconds serves nobody until it hears one again."""
+
+    _heard_ns = 0
+
+    def message(self, env: Env, source: str, message: Command) -> None:
+        if source in self._controllers:
+            self._heard_ns = env.mono_ns()
+        super().message(env, source, message)
+
+    def must_serve(self, *, any_replica: bool = False) -> None:
+        super().must_serve(any_replica=any_replica)
+        if self.env.mono_ns() - self._heard_ns > 2_000_000_000:
+            raise Refused(Response.SERVICE_NOT_AVAILABLE, "no controller is heard")
+
+
+class BackAsControllerAlone(NameServerWithController):
+    """A name server with a controller in it that was started again is a controller and no name server."""
+
+    def message(self, env: Env, source: str, message: Command) -> None:
+        if env.incarnation == 1 or not self.nameserver.takes(message):
+            super().message(env, source, message)
+
+
 MUTANTS = (
     Planted(
         name="notification-lost",
@@ -87,5 +123,26 @@ MUTANTS = (
         stands_for="stale aggregation of heartbeats: a follower that passes on old ones keeps a dead master alive",
         parts={"controller": {"gathered": StaleHeartbeats}},
         scenario="stalled_master",
+    ),
+    Planted(
+        name="election-by-majority",
+        law="availability",
+        stands_for="DLedger's own commit log: of two brokers the one that is left is no majority, and nobody leads",
+        parts={"controller": {"replicas": ElectionByMajority}},
+        scenario="two_replicas",
+    ),
+    Planted(
+        name="serves-while-controllers-live",
+        law="availability",
+        stands_for="a master that counts as one only while it hears its controllers: their downtime is the service's",
+        parts={"broker": {NODE: ServesWhileControllersLive}},
+        scenario="controllers_gone",
+    ),
+    Planted(
+        name="back-as-controller-alone",
+        law="availability",
+        stands_for="two services in one process, and a restart that brings only one of them back",
+        parts={"controller": {NODE: BackAsControllerAlone}},
+        scenario="embedded_controllers",
     ),
 )
