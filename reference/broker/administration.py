@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.group_admin import GroupAdmin
-from reference.broker.parts import Refused, Service
+from reference.broker.parts import Refused
 from reference.broker.topic_admin import QueueViews, TopicAdmin
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
@@ -17,16 +16,13 @@ from reference.wire.properties import FIXED, properties
 _Handler = Callable[[Env, str, Command], None]
 
 
-def administration(
-    broker: Service, options: Mapping[str, Any], group: str, consumer: ConsumerRequests
-) -> dict[int, _Handler]:
-    """Return the handlers of a broker. ``group``: the name of its broker group."""
-    views = QueueViews(broker, group, consumer)
+def administration(views: QueueViews, options: Mapping[str, Any]) -> dict[int, _Handler]:
+    """Return the handlers of a broker with these queues."""
     topics, groups = TopicAdmin(views), GroupAdmin(views)
 
     def config(env: Env, source: str, message: Command) -> None:
         """26: the options that the broker was started with."""
-        env.send(source, message.reply(body=properties({"brokerName": group, **options})))
+        env.send(source, message.reply(body=properties({"brokerName": views.group, **options})))
 
     return {
         Request.GET_ALL_TOPIC_CONFIG: topics.all_configs,

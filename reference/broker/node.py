@@ -43,6 +43,7 @@ from reference.broker.reset_requests import ResetRequests
 from reference.broker.retention import TICK_NS as RETENTION_NS
 from reference.broker.retention import Retention
 from reference.broker.tier_adapter import BrokerAdapter
+from reference.broker.topic_admin import QueueViews
 from reference.tier.interface import TierInterface
 from reference.tier.null_tier import NullTier
 from reference.wire.codes import Request, Response
@@ -78,7 +79,6 @@ class Broker:
         deferral: type[Deferral] = Deferral,
         lock_requests: type[LockRequests] = LockRequests,
         pop_requests: type[PopRequests] = PopRequests,
-        reset_requests: type[ResetRequests] = ResetRequests,
         tier: Callable[[Mapping[str, Any]], TierInterface] | None = None,
     ) -> None:
         options: Mapping[str, Any] = spec.options
@@ -106,14 +106,14 @@ class Broker:
         self._lock_requests = lock_requests(self, producer, options)
         self._assignments = Assignments(self, consumer.subscriptions, str(options.get("group", "")))
         self._pop_requests = pop_requests(self, producer, self._deferral)
-        self._reset_requests = reset_requests(self, producer, consumer, self.membership.group)
+        views = QueueViews(self, self.membership.group, consumer)
+        self._reset_requests = ResetRequests(self, producer, views)
         self._handlers = self._table(AdminRequests(self, self.membership, self.replication, self.retention))
-        self._handlers |= administration(self, options, self.membership.group, consumer)
+        self._handlers |= administration(views, options)
         self._recovering, self._recovered_confirm = True, 0
         self._promoted = False  # the tier knows that we are master
         self._unreported = False  # more is on the disk than the trace says, but its epoch isn't
         self._rebuilding: Then | None = None
-        self._rebuild_at = 0
 
     def _table(self, admin: AdminRequests) -> dict[int, Handler]:
         producer, consumer = self._producer_requests, self._consumer_requests

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.node import Env
-from reference.broker.consumer_requests import ConsumerRequests
 from reference.broker.parts import Refused
 from reference.broker.producer_requests import ProducerBroker, ProducerRequests
 from reference.broker.queues import Queue
@@ -33,14 +32,12 @@ class _Notice:
 
 
 class ResetRequests:
-    """``name``: the name of the broker group."""
+    """``_notices``: in the order of the log."""
 
-    def __init__(
-        self, broker: ProducerBroker, producer: ProducerRequests, consumer: ConsumerRequests, name: str
-    ) -> None:
+    def __init__(self, broker: ProducerBroker, producer: ProducerRequests, views: QueueViews) -> None:
         self._broker = broker
         self._producer = producer
-        self._views = QueueViews(broker, name, consumer)
+        self._views = views
         self._notices: deque[_Notice] = deque()
 
     def reset(self, env: Env, source: str, message: Command) -> None:
