@@ -285,18 +285,19 @@ class _Member:
         while not over():
             read = await outcome_of(partial(self._client.pop, PULL_LIMIT, invisible_ms=options.invisible_ms))
             again = cast(Sequence[int], read.answer.value.get("again", ()))
-            known = [one for one in read.answer.messages if 0 <= one.queue < len(self._load.queues)]
-            for queue in self._load.queues:
-                new = tuple(one for place, one in enumerate(known) if one.queue == queue.index and place not in again)
+            queues = self._load.queues
+            known = [(at, one) for at, one in enumerate(read.answer.messages) if 0 <= one.queue < len(queues)]
+            for queue in queues:
+                new = tuple(one for place, one in known if one.queue == queue.index and place not in again)
                 if new:
                     note(self._load, "seen", queue, max(one.offset for one in new))
                     await self._note_given(queue, new, read.answer)
-            for place in again:
-                await self._note_again(self._load.queues[known[place].queue], known[place])
-            await self._load.gather(*(self._acknowledge(number, one, options) for number, one in enumerate(known)))
+            for one in (one for place, one in known if place in again):
+                await self._note_again(queues[one.queue], one)
+            await self._load.gather(*(self._acknowledge(number, one, options) for number, (_, one) in enumerate(known)))
             if not read.answer.messages:
                 if read.ok:  # the system had nothing to give: so it was reached
-                    await self._note_given(self._load.queues[0], (), read.answer)
+                    await self._note_given(queues[0], (), read.answer)
                 await self._load.sleep(IDLE_S)
 
     async def _acknowledge(self, number: int, one: Delivered, options: Options) -> None:
