@@ -388,6 +388,7 @@ MUTANTS = (
         stands_for="a lease whose renewal is answered and changes nothing",
         parts={"broker": {"lock_requests": LocksNotRenewed}},
         scenario=SCENARIO,
+        seed=3,
     ),
     Planted(
         name="locks-for-all",
