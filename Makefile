@@ -35,6 +35,7 @@ check: format
 
 test: WHICH = -m "not full"
 test-full: WHICH = --durations=80
+test-full: .cache/moto-env/ready
 
 # Three processes on two cores: many tests wait for nodes, containers and hosts. Types are checked beside them, and
 # reported last. All tests are collected once before, which leaves them compiled: else each process would compile them
