@@ -127,8 +127,8 @@ _OF_MESSAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "RocketMQ, by `AbstractSendMessageProcessor.msgCheck`: a queue that the topic does not have is a wrong parameter"
     f" (29); {_WIRE} says 17": ("a message of a queue that is not there",),
-    "both, each by its own: `MessageExtEncoder` takes 32,767 bytes, and the reference needs some of them for its"
-    " checksum": ("a message with too long properties",),
+    "both, each by its own: `MessageExtEncoder` takes 32,767 bytes, and the reference keeps room for what it"
+    " adds itself": ("a message with too long properties",),
 }
 _OF_READS: Mapping[str, tuple[str, ...]] = {
     _NO_SUCH_QUEUE: ("a topic that is deleted, and made again", "the end of a queue that is not there"),

@@ -48,6 +48,8 @@ _UNKNOWN = frozenset({9999})
 MESSAGES_BEFORE, BODY = 400, b"x" * 1000
 #: A case that was not answered as documented is asked again, so often in all: what had not been settled may be by then.
 TRIES, RETRY_S = 2, 0.3
+#: A message that was taken is looked for so often: readers see it a moment later.
+READS = 10
 #: A program's first answers are slow on a busy machine.
 LEAST_S, REQUEST_S = 5.0, 10.0
 #: After so long the second half of a case comes that waits for a registration to end.
@@ -238,18 +240,19 @@ class Asker:
                     await asyncio.sleep(0.2)
 
     async def _until_expected(self, name: str, case: Case | MessageCase) -> str:
-        said = ""
+        """Return the first answer, unless another one is as documented."""
+        told: list[str] = []
         for turn in range(TRIES):
             if turn:
                 await asyncio.sleep(RETRY_S)
             network = Watched(self.deployment, self._change(name))
-            said = await self._once(network, name, case)
+            told.append(await self._once(network, name, case))
             own = {one for one in network.sent if FIRST_OF_OUR_OWN <= one < END_OF_OUR_OWN} - _UNKNOWN
             if own:
                 raise ValueError(f"{name} asks in requests of the reference system's own: {sorted(own)}")
-            if said == documented(case):
-                break
-        return said
+            if told[-1] == documented(case):
+                return told[-1]
+        return told[0]
 
     def _node(self, name: str) -> str:
         case = applicable()[name]
@@ -322,8 +325,12 @@ async def _sends(network: Watched, node: str, queue: QueueRef, case: MessageCase
         "consumerGroup": ASKER,
     }
     read = Command(code=Request.PULL_MESSAGE, fields={name: str(value) for name, value in fields.items()})
-    found = await ask(network.connect("limits", node), read, REQUEST_S)
-    given = [one for one in records.decode_all(found.body) if one.offset == offset]
+    for _ in range(READS):
+        found = await ask(network.connect("limits", node), read, REQUEST_S)
+        given = [one for one in records.decode_all(found.body) if one.offset == offset]
+        if given:
+            break
+        await asyncio.sleep(RETRY_S)
     if not given:
         raise Failed(f"it was taken, and not there to be read: code {found.code}: {found.remark}")
     differs = case.differs(queue, key, body, given[0], answer.fields.get("msgId", ""), b"")
@@ -395,7 +402,7 @@ INTRO = """\
 workload `limits` (`drivers/reference/conformance`) that are for a broker or a name server, and its messages: of the
 reference system in the simulator, and of Apache RocketMQ 5.5.0 on processes. Each has one broker, one controller and
 one name server, no faults strike, and 400 messages are there. A case that is not answered as documented is asked a
-second time, and the second answer counts.
+second time; where that is not as documented either, the first answer stands here.
 
 On the way to RocketMQ, a request gets those fields that RocketMQ's header classes need and the reference system does
 not, as RocketMQ's own clients fill them (`completed` in the script): `defaultTopic` for a send, for instance, and the
