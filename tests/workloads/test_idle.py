@@ -141,4 +141,5 @@ def test_a_workload_goes_on_without_an_ok_and_ends(name: str, tmp_path: Path) ->
     oks = [row for row in last if row["type"] == "ok"]
     # Of frames that nobody can understand it is documented that their connection ends, as it does where nobody answers.
     assert not [row for row in oks if name != "limits" or row["value"].count("the connection is closed") < 2]
-    assert len([row for row in last if row["type"] == "invoke"]) >= 2
+    # Some questions are conversations, of which each part waits for its own answer.
+    assert len([row for row in last if row["type"] == "invoke"]) >= (1 if name == "limits" else 2)
