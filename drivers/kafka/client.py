@@ -80,12 +80,12 @@ class QueueClient:
             raise Failed(f"source {source}: Kafka does not say where it reads from")
         place = await self._place(queue, node)
         try:
-            found = await self._fetch(queue, place, offset, max_bytes or READ_BYTES)
-            aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
-            given, end = wire.messages(found.records or b"", aborted)
-            messages = [one for one in given if one.offset >= offset]
+            found, messages, end = await self._read(queue, place, offset, max_bytes or READ_BYTES)
             stable = found.last_stable_offset if self._committed else found.high_watermark
             maximum = stable if node else await self._end(queue, place, is_needed=not messages)
+            if not node and not messages and end <= offset < maximum:
+                # A new leader's high watermark was behind, and came up between the two questions.
+                found, messages, end = await self._read(queue, place, offset, max_bytes or READ_BYTES)
         except ValueError as error:
             raise Failed(str(error), Answer(node=place.leader)) from error
         except Failed as error:
@@ -102,6 +102,14 @@ class QueueClient:
             following=max(offset, end) if len(messages) <= limit else messages[limit].offset,
             messages=tuple(map(_delivered, messages[:limit])),
         )
+
+    async def _read(self, queue: QueueRef, place: Any, offset: int, max_bytes: int) -> tuple[Any, list[Any], int]:
+        """Return an answer to a read, the messages in it from the offset on, and the offset behind all its records.
+        Raises ``ValueError`` for records that can't be read, and as :meth:`_fetch`."""
+        found = await self._fetch(queue, place, offset, max_bytes)
+        aborted = [(one.first_offset, one.producer_id) for one in found.aborted_transactions or ()]
+        given, end = wire.messages(found.records or b"", aborted)
+        return found, [one for one in given if one.offset >= offset], end
 
     async def commit(self, queue: QueueRef, group: str, offset: int) -> Answer:
         answer = await self.store(group, {queue: offset})

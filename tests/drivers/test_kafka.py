@@ -334,6 +334,16 @@ def test_a_read_gives_what_was_asked_for_and_names_the_epoch_that_it_asked() -> 
     assert asked.topics[0].partitions[0].fetch_offset == 5
 
 
+def test_what_came_up_between_an_empty_answer_and_the_end_is_read() -> None:
+    """A new leader gives nothing above its high watermark, which is behind at first."""
+    answers = [say.fetched(), say.fetched(_batches((5, -1, 0, b"m")))]
+    network = serving()
+    usual = network.say
+    network.say = lambda node, name, asked: answers.pop(0) if name == "fetch" else usual(node, name, asked)
+    answer = run(client(network).pull(QUEUE, 5, limit=2))
+    assert [one.offset for one in answer.messages] == [5] and (answer.following, answer.maximum) == (6, 90)
+
+
 def test_only_the_end_that_was_asked_for_by_itself_is_reported() -> None:
     network = serving(fetch=say.fetched())
     answer = run(client(network).pull(QUEUE, 90, limit=2))

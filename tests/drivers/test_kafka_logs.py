@@ -65,7 +65,7 @@ def names(network: Servers) -> list[str]:
 
 
 def test_a_reader_begins_at_the_first_offset_and_a_failed_poll_leaves_its_position() -> None:
-    network = serving(fetch=[say.fetched(code=6), say.fetched()])
+    network = serving(fetch=[say.fetched(code=6), say.fetched(), say.fetched()])
 
     async def use() -> None:
         reader = create(Options()).log_reader(network, "c")  # type: ignore[arg-type]
