@@ -518,6 +518,8 @@ class Broker:
 
     def _dispatch(self, env: Env, confirm: int) -> None:
         for effect in self.queues.dispatch(confirm, DISPATCH_COUNT):
+            if effect.queue is not None and not effect.settles:
+                continue  # a message that came to its queue at once, as most do
             if self._promoted and (effect.deferred or effect.settles or effect.system == "settled"):
                 self._deferral.took_effect(env, effect)
             if effect.value.get("reset"):

@@ -19,7 +19,8 @@ from reference.wire.requests import SHORT_NAMES
 _TRANSACTION, _PREPARED, _BATCH = 0b1100, 0b0100, 0b1100_0000  # in a message's sysFlag
 #: Properties that ask for what is not done at once, or not at all, each with its value.
 _NOT_AT_ONCE = re.compile("(?:^|\x02)(DELAY|TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|TRAN_MSG)\x01([^\x02]*)")
-_IMPOSSIBLE = re.compile("(?:^|\x02)(INNER_MULTI_DISPATCH)\x01([^\x02]*)")
+_MANY_QUEUES = "INNER_MULTI_DISPATCH"
+_IMPOSSIBLE = re.compile(f"(?:^|\x02)({_MANY_QUEUES})\x01([^\x02]*)")
 _NONE = ("", "0", "false")
 #: RocketMQ's levels of delay, from 1 on (``messageDelayLevel``), in seconds.
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
@@ -71,7 +72,8 @@ class SendRequest:
             raise Refused(Response.MESSAGE_ILLEGAL, f"the properties are longer than {MAX_USER_PROPERTIES_BYTES} bytes")
         if self.sys_flag & _BATCH:
             raise Refused(Response.MESSAGE_ILLEGAL, "batches inside a record are not supported")
-        self._must_not_ask(_IMPOSSIBLE)
+        if _MANY_QUEUES in self.properties:
+            self._must_not_ask(_IMPOSSIBLE)
 
     def must_be_at_once(self) -> None:
         """Raise :class:`Refused` for a message of a transaction, a delayed or timed one, a batch: it would be delivered
