@@ -9,7 +9,7 @@ pass for the old one: each write carries a mark of its own in its head.
 
 *An answer that is lost* (or none in time, 429, 5xx) leaves the outcome of a write open. The same write is then tried
 again: its condition fails if it had taken effect, and what stands there has its mark. Where the mark is gone too, the
-caller is told that the outcome is unknown; a conflict is reported only where the write surely never takes effect.
+caller is answered that the outcome is unknown; a conflict is reported only where the write surely never takes effect.
 
 *The trace* names each write before anybody is shown it. A gateway may die between a write and its row, and a write may
 take effect when its gateway has given it up. So whatever is read, or is listed with an unknown e_tag, is traced with
@@ -136,7 +136,7 @@ class Gateway(StoreNode):
             super().message(env, source, message)
 
     def _clear(self, env: Env, source: str, message: Command) -> None:
-        """Delete everything, for the harness, and serve nobody any more: the run is over. What is under way ends
+        """Delete everything, for the harness, and refuse all other requests: the run is over. What is under way ends
         before."""
         self.ready = False
         if self._busy:

@@ -20,9 +20,10 @@ from typing import Any
 
 from chaos import events
 from chaos.node import DiskFull, Env, NodeSpec
+from reference.objectstore import serving
 from reference.objectstore.changes import Traced
 from reference.objectstore.faults import TIMER as FAULTS_TIMER
-from reference.objectstore.serving import EVENTS, LIST_LIMIT, Ask, StoreNode, about, about_ask, cas_row, frame, unframe
+from reference.objectstore.serving import EVENTS, Ask, StoreNode, about, about_ask, cas_row, frame, unframe
 from reference.tier.objects import content_hash
 from reference.wire.codes import Response
 
@@ -141,7 +142,7 @@ class ObjectStore(StoreNode):
         keys = self._keys if ask.listing is None else list(ask.listing)
         at = bisect_left(keys, max(ask.key, after + "\0" if after else ""))
         page: list[list[object]] = []
-        while at < len(keys) and len(page) < LIST_LIMIT and keys[at].startswith(ask.key):
+        while at < len(keys) and len(page) < serving.LIST_LIMIT and keys[at].startswith(ask.key):
             key = keys[at]
             page.append([key, self._objects[key].size if ask.listing is None else ask.listing[key]])
             at += 1

@@ -3,12 +3,17 @@ go on, in whatever order."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 from chaos.events import Event
 from chaos.node import OUTSIDE, NodeSpec
@@ -201,3 +206,29 @@ class Hosted:
     def trace(self, event: Event) -> None:
         self.acted += 1
         self.world.traces.append({"f": name_of(event), **fields_of(event), "node": self.name})
+
+
+def version(number: int, **more: object) -> bytes:
+    """Return an object that says its version."""
+    return json.dumps({"version": number, **more}).encode()
+
+
+#: Before what gateways are tested: a store that is scripted, and two of the library.
+STORES = ("scripted", "memory://", "file://")
+
+
+@contextmanager
+def world_before(kind: str, folder: Path) -> Iterator[World]:
+    """Yield a gateway before one of :data:`STORES`; a store in files stands in the folder."""
+    if kind == "scripted":
+        yield World()
+        return
+    pytest.importorskip("obstore", reason="not there: pip install 'stormproof[cloud]'")
+    from reference.objectstore.address import StoreAddress
+    from reference.objectstore.bucket import Bucket
+
+    alone = kind == "file://"
+    with asyncio.Runner() as runner:
+        bucket = Bucket(StoreAddress.of(f"{kind}{folder}" if alone else kind), "run-1", single_writer=alone)
+        runner.run(bucket.begin())
+        yield World(lambda asked: runner.run(bucket.answer(asked)), single_writer=alone)

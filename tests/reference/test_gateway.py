@@ -3,7 +3,6 @@ that names each write before anybody is shown it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,17 +10,12 @@ from random import Random
 
 import pytest
 
-from reference.objectstore import serving
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
-from tests.reference.gateway_world import ANSWER_LOST, DENIED, DONE, LATE, LOST, World
+from tests.reference.gateway_world import ANSWER_LOST, DENIED, DONE, LATE, LOST, STORES, World, version, world_before
 
 SEEDS = range(60)
-
-
-def version(number: int, **more: object) -> bytes:
-    return json.dumps({"version": number, **more}).encode()
 
 
 def fates(*words: str) -> Callable[[Command], str]:
@@ -30,81 +24,13 @@ def fates(*words: str) -> Callable[[Command], str]:
     return lambda request: left.pop(0) if left and request.code == Request.STORE_PUT else DONE
 
 
-# What any object store promises, before a store of the library and before one that is scripted
+# Before a store of the library, and before one that is scripted
 
 
-@pytest.fixture(params=["scripted", "memory://", "file://"])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    if request.param == "scripted":
-        yield World()
-        return
-    pytest.importorskip("obstore", reason="not there: pip install 'stormproof[cloud]'")
-    from reference.objectstore.address import StoreAddress
-    from reference.objectstore.bucket import Bucket
-
-    url = f"file://{tmp_path}" if request.param == "file://" else request.param
-    with asyncio.Runner() as runner:
-        alone = request.param == "file://"
-        bucket = Bucket(StoreAddress.of(url), "run-1", single_writer=alone)
-        runner.run(bucket.begin())
-        yield World(lambda asked: runner.run(bucket.answer(asked)), single_writer=alone)
-
-
-def test_a_put_creates_once_and_never_replaces(store: World) -> None:
-    assert store.put("a/b", b"one").code == Response.SUCCESS
-    again = store.put("a/b", b"two")
-    assert again.code == Response.STORE_EXISTS
-    assert again.fields["hash"] == str(content_hash(b"one")) and again.fields["size"] == "3"
-    assert store.get("a/b").body == b"one"
-    assert [row["outcome"] for row in store.rows("store_put")] == ["created", "exists"]
-
-
-def test_a_compare_and_set_needs_the_version_that_stands_there(store: World) -> None:
-    assert store.cas("m", 1, version(2)).code == Response.STORE_CONFLICT
-    assert store.cas("m", -1, version(1)).code == Response.SUCCESS
-    conflict = store.cas("m", -1, version(1))
-    assert (conflict.code, conflict.body) == (Response.STORE_CONFLICT, version(1))
-    assert store.cas("m", 1, version(2)).code == Response.SUCCESS
-    assert store.cas("m", 1, version(2)).code == Response.STORE_CONFLICT
-    assert store.get("m").body == version(2)
-    outcomes = [(row["outcome"], row["version"]) for row in store.rows("store_cas")]
-    assert outcomes == [("conflict", 2), ("applied", 1), ("conflict", 1), ("applied", 2), ("conflict", 2)]
-
-
-def test_what_is_absent_is_said_to_be(store: World) -> None:
-    assert store.get("x").code == Response.STORE_ABSENT
-    assert store.delete("x").code == Response.STORE_ABSENT
-    assert json.loads(store.listing("").body) == []
-
-
-def test_an_empty_object_is_an_object(store: World) -> None:
-    assert store.put("x", b"").code == Response.SUCCESS
-    found = store.get("x")
-    assert (found.code, found.body, found.fields["size"]) == (Response.SUCCESS, b"", "0")
-
-
-def test_a_deleted_object_is_gone_and_may_be_made_again(store: World) -> None:
-    store.put("x", b"1")
-    assert store.delete("x").code == Response.SUCCESS
-    assert store.get("x").code == Response.STORE_ABSENT
-    assert store.put("x", b"2").code == Response.SUCCESS
-    assert store.get("x").body == b"2"
-
-
-def test_a_list_is_sorted_by_key_cut_by_prefix_and_paged(store: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "LIST_LIMIT", 10)
-    keys = [f"q/1/data/{n:05d}" for n in range(15)]
-    for key in (*reversed(keys), "q/1/manifest", "q/10/data/0", "p"):
-        store.put(key, key.encode())
-    store.start()  # it knows nothing of what it has written
-    first = store.listing("q/1/data/")
-    assert [key for key, _ in json.loads(first.body)] == keys[:10]
-    assert first.fields["more"] == "true"
-    second = store.listing("q/1/data/", after=keys[9])
-    assert json.loads(second.body) == [[key, len(key)] for key in keys[10:]]
-    assert second.fields["more"] == "false"
-    assert len(json.loads(store.listing("q/10").body)) == 1
-    assert [key for key, _ in json.loads(store.listing("q/1", after=keys[-1]).body)] == ["q/1/manifest", "q/10/data/0"]
+    with world_before(request.param, tmp_path) as world:
+        yield world
 
 
 def test_another_life_finds_everything_and_traces_it_again_before_it_shows_it(store: World) -> None:

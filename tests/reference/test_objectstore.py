@@ -9,13 +9,13 @@ import pytest
 
 from chaos.events import Event
 from chaos.node import DiskFull, NodeSpec
-from reference.objectstore import node as objectstore
 from reference.objectstore.node import RECOVERY_FILES_PER_STEP, ObjectStore
 from reference.tier.objects import content_hash
 from reference.wire.codes import Request, Response
 from reference.wire.command import Command
 from tests.free_events import fields_of, name_of
 from tests.manifests import whole
+from tests.reference.gateway_world import version
 from tests.reference.seam import deliver
 
 
@@ -91,13 +91,16 @@ class Harness:
         self.traces: list[dict[str, object]] = []
         self.sent: dict[int, Command] = {}
         self._opaque = 0
-        self.restart()
+        self.start()
 
-    def restart(self) -> None:
+    def start(self) -> None:
         self.incarnation += 1
         self.timers: list[str] = []
         self.store = ObjectStore(NodeSpec(name=self.name, role="objectstore", package="reference"))
         self.store.start(self)
+
+    def rows(self, name: str) -> list[dict[str, object]]:
+        return [row for row in self.traces if row["f"] == name]
 
     def settle(self) -> None:
         while self.timers:
@@ -141,63 +144,8 @@ class Harness:
     def delete(self, key: str) -> Command:
         return self.do(Request.STORE_DELETE, key=key)
 
-    def list(self, prefix: str, after: str = "") -> Command:
+    def listing(self, prefix: str, after: str = "") -> Command:
         return self.do(Request.STORE_LIST, prefix=prefix, after=after)
-
-
-def version(number: int, **more: object) -> bytes:
-    return json.dumps({"version": number, **more}).encode()
-
-
-def test_a_put_creates_once_and_never_replaces() -> None:
-    store = Harness()
-    assert store.put("a/b", b"one").code == Response.SUCCESS
-    again = store.put("a/b", b"two")
-    assert again.code == Response.STORE_EXISTS
-    assert again.fields["hash"] == str(content_hash(b"one"))
-    assert store.get("a/b").body == b"one"
-
-
-def test_a_compare_and_set_needs_the_version_that_stands_there() -> None:
-    store = Harness()
-    assert store.cas("m", 1, version(2)).code == Response.STORE_CONFLICT
-    assert store.cas("m", -1, version(1)).code == Response.SUCCESS
-    conflict = store.cas("m", -1, version(1))
-    assert (conflict.code, conflict.body) == (Response.STORE_CONFLICT, version(1))
-    assert store.cas("m", 1, version(2)).code == Response.SUCCESS
-    assert store.cas("m", 1, version(2)).code == Response.STORE_CONFLICT
-    assert store.get("m").body == version(2)
-
-
-def test_what_is_absent_is_said_to_be() -> None:
-    store = Harness()
-    assert store.get("x").code == Response.STORE_ABSENT
-    assert store.delete("x").code == Response.STORE_ABSENT
-    assert json.loads(store.list("").body) == []
-
-
-def test_a_deleted_object_is_gone_and_may_be_made_again() -> None:
-    store = Harness()
-    store.put("x", b"1")
-    assert store.delete("x").code == Response.SUCCESS
-    assert store.get("x").code == Response.STORE_ABSENT
-    assert store.put("x", b"2").code == Response.SUCCESS
-    assert store.get("x").body == b"2"
-
-
-def test_a_list_is_sorted_by_key_cut_by_prefix_and_paged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objectstore, "LIST_LIMIT", 10)
-    store = Harness()
-    keys = [f"q/1/data/{n:05d}" for n in range(15)]
-    for key in (*reversed(keys), "q/1/manifest", "q/10/data/0", "p"):
-        store.put(key, key.encode())
-    first = store.list("q/1/data/")
-    assert [key for key, _ in json.loads(first.body)] == keys[:10]
-    assert first.fields["more"] == "true"
-    second = store.list("q/1/data/", after=keys[9])
-    assert json.loads(second.body) == [[key, len(key)] for key in keys[10:]]
-    assert second.fields["more"] == "false"
-    assert len(json.loads(store.list("q/10").body)) == 1
 
 
 def test_nothing_is_answered_traced_or_shown_before_it_is_durable() -> None:
@@ -295,7 +243,7 @@ def test_manifests_are_traced_by_their_changes_and_whole_again_after_a_restart()
     told = [parts[:3], parts[:4], parts[1:6], parts[1:6], parts[7:9], [], parts[8:]]
     for number, segments in enumerate(told):
         if number == 3:
-            store.restart()
+            store.start()
             store.settle()
         store.cas("m", number - 1 if number else -1, version(number, segments=segments))
         store.cas("m", 77, version(78 + number, segments=[*segments, {"key": "refused"}]))
@@ -312,11 +260,11 @@ def test_many_objects_are_recovered_in_slices() -> None:
     store = Harness()
     for n in range(RECOVERY_FILES_PER_STEP + 5):
         store.put(f"k{n}", b"%d" % n)
-    store.restart()
+    store.start()
     assert store.sent[store.ask(Request.STORE_GET, key="k1")].code == Response.SYSTEM_BUSY
     store.settle()
     assert store.get("k1").body == b"1"
-    assert len(json.loads(store.list("k").body)) == RECOVERY_FILES_PER_STEP + 5
+    assert len(json.loads(store.listing("k").body)) == RECOVERY_FILES_PER_STEP + 5
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -359,7 +307,7 @@ def test_what_was_answered_or_read_survives_any_crash(seed: int) -> None:
             if opaque in store.sent:
                 doubtful[key] = {after or None}
             store.disk.crash(rng)
-            store.restart()
+            store.start()
     store.settle()
     applied = {row["request"] for row in store.traces if row["f"] == "store_cas" and row["outcome"] == "applied"}
     objects = [store.get(key) for key in ("a", "b")]
@@ -374,7 +322,7 @@ def test_a_write_that_a_crash_hid_from_the_trace_is_traced_at_recovery() -> None
     store.ask(Request.STORE_CAS, version(2), key="m", expected=1)
     store.disk.finish()  # durable, but the node dies before it hears so
     store.disk.crash(Random(0))
-    store.restart()
+    store.start()
     last = store.traces[-1]
     assert (last["version"], last["outcome"], last["recovered"]) == (2, "applied", True)
     assert store.get("m").body == version(2)
@@ -388,7 +336,7 @@ def test_a_torn_file_is_dropped_and_the_older_version_stands() -> None:
     store.disk.durable[path] = store.disk.now[path][:-1]
     store.disk.now = dict(store.disk.durable)
     store.disk.pending.clear()
-    store.restart()
+    store.start()
     assert store.get("m").body == version(1)
     store.settle()
     assert len(store.disk.list()) == 1
