@@ -173,7 +173,7 @@ _OF_OTHERS: Mapping[str, tuple[str, ...]] = {
         *("the readers of a topic that is not there", "the reading of a topic that is not there"),
     ),
     "RocketMQ, by `BrokerConfig.autoCreateSubscriptionGroup`: to ask for a group makes it"
-    " (`SubscriptionGroupManager.findSubscriptionGroupConfig`)": ("a group that nobody has named",),
+    " (`SubscriptionGroupManager.findSubscriptionGroupConfig`)": ("a group that no client has named",),
     _NOT_NULL: ("a route without a topic",),
     "RocketMQ, by `RouteInfoManager.registerBroker`: it refuses a broker's first registration where that has one topic"
     " alone": ("the routes of who falls silent",),
@@ -204,4 +204,4 @@ SIDES = ("the reference", "RocketMQ", "both", "undecided")
 
 
 def right_by(name: str) -> str:
-    return RIGHT.get(name, "undecided: nobody has looked into it yet")
+    return RIGHT.get(name, "undecided: not looked into yet")

@@ -147,7 +147,7 @@ class Use(StrEnum):
     METADATA = "metadata"  # views of the entries of load.metadata
     LOGS = "logs"  # several of load.queues at a time, from positions, through load.log_reader or load.group_member
     TRANSACTIONS = "transactions"  # several of load.queues at a time, through load.transactions
-    EXCHANGES = "exchanges"  # items that are put in and come out, of which nobody sees an offset; in imported runs only
+    EXCHANGES = "exchanges"  # items that are put in and come out, whose offsets no client sees; in imported runs only
 
 
 class Workload(Protocol):

@@ -57,7 +57,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "virtual_time": (bool, "whether time is simulated: to wait costs nothing then, and records gather for longer"),
         "transaction_timeout_ms": (int, "after how long a producer is asked how a transaction of its group ends"),
         "transaction_check_ms": (int, "how often it is asked again"),
-        "transaction_keep_ms": (int, "after how long a transaction that nobody ends is rolled back"),
+        "transaction_keep_ms": (int, "after how long a transaction without an end is rolled back"),
         "log_version": (int, "1 for a broker as it was before its log had messages that wait, and locks; 2"),
         "lock_ms": (int, "how long a member's lock of a queue holds without being renewed"),
         "max_lag_ms": (int, "how far a slave may be behind and still count as in sync"),

@@ -356,8 +356,8 @@ class _Member:
                 self._locked = dict.fromkeys(cast(Sequence[int], held.answer.value["queues"]), until_ns)
 
     def _may_work(self, queue: QueueRef) -> bool:
-        """Return whether it may read a queue: always if nobody locks queues, else while it holds the lock. Once it does
-        not, it will read from where the group is by then."""
+        """Return whether it may read a queue: always if queues are not locked, else while it holds the lock. Once it
+        does not, it will read from where the group is by then."""
         if not self._in_order:
             return True
         if self._locked.get(queue.index, 0) > self._load.now_ns():

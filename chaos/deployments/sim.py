@@ -369,7 +369,7 @@ def _builder(spec: NodeSpec) -> Callable[[NodeSpec], Node]:
 
 
 class SimClient:
-    """All connections of one client. Numbers of requests never repeat, so a late answer meets nobody."""
+    """All connections of one client. Numbers of requests never repeat, so a late answer finds no request."""
 
     is_client = True
     alive = True

@@ -17,7 +17,7 @@ NO_CODEC = "this cluster has no codec: give ClusterSpec one, or reach its progra
 
 
 class ProcessConnection(asyncio.Protocol):
-    """Implements :class:`chaos.driver.TakesRequests`. Numbers of requests never repeat, so a late answer meets nobody.
+    """Implements :class:`chaos.driver.TakesRequests`. Numbers of requests never repeat, so a late answer finds none.
     One timer serves all requests: nearly all are answered before it looks for those that are late."""
 
     def __init__(self, client: str, node: str, proxy_port: int, codec: Codec) -> None:

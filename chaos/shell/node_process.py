@@ -183,7 +183,7 @@ class Shell:
     def _ask_outside(self) -> None:
         asked, self._asked = self._asked, []
         if self._outside is None:
-            return  # what goes to nobody is lost
+            return  # what has no receiver is lost
         for message in asked:
             task = self.loop.create_task(self._ask(self._outside, message))
             self._asking.add(task)

@@ -83,7 +83,7 @@ def _came_again(rows: Rows, context: RunContext, found: Findings, sent: facts.Ca
         due_ns = int(times[done[number]]) + max(0, int(after_ms[number])) * 1_000_000 + LATE_NS
         state, policy = permits.why(rows, int(done[number]))
         if end < 0 or not reached or due_ns > times[end]:
-            found.gap(f"messages that group {group} sent back did not come again, but nobody waited long enough")
+            found.gap(f"messages that group {group} sent back did not come again, but the run did not wait long enough")
         elif state is losses.Lost.UNDECIDED:
             found.gap(f"messages that group {group} sent back did not come again, and {policy}")
         else:

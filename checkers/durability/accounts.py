@@ -28,7 +28,7 @@ class Accounts(Law):
     key = Key.QUEUE
     reads = READS
     evidence = (Evidence.EXCHANGES,)
-    part = "what came out where nobody sees offsets"
+    part = "what came out where clients see no offsets"
 
     def examine(self, given: LawRows) -> Partial:
         rows, found = given.columns, Findings(PROMISE)
@@ -58,7 +58,7 @@ def _unexpected(rows: Rows, known: Exchanges, found: Findings) -> None:
 
     def report_one(place: int) -> None:
         at = int(known.outs[place])
-        why = "nobody had put it in" if astray[place] else "every attempt to put it in was refused"
+        why = "it was never put in" if astray[place] else "every attempt to put it in was refused"
         found.add(
             UNEXPECTED,
             f"Item {item(rows, at)} came out at {facts.at_s(rows, at)}, but {why}.",

@@ -99,7 +99,7 @@ class DeliveryProducer(QueueClient):
         raise outcome(answer, answered(node, queue, answer))
 
     def _end(self, node: str, place: int, decision: str) -> None:
-        """Say how a transaction ends. Nobody answers: a broker that did not hear it asks."""
+        """Say how a transaction ends. It is not answered: a broker that did not hear it asks."""
         fields = {
             "producerGroup": PRODUCERS,
             "commitLogOffset": str(place),

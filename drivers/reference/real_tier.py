@@ -58,6 +58,6 @@ class RealTier:
 
 
 async def clear(network: Network, stores: Sequence[str]) -> None:
-    """Have gateways serve nobody any more and delete all that stands under their prefix."""
+    """Have gateways refuse all requests and delete all that stands under their prefix."""
     for store in stores:
         await fetch(network, store, Command(code=Request.STORE_CLEAR))

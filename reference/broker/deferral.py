@@ -66,7 +66,7 @@ class DeferringBroker(Service, Protocol):
 
 class Deferral:
     """``_moving``: keys of messages whose last record is in the log and not confirmed yet. ``_alarms``: (when, key), a
-    heap of what is to be done with each: nobody looks at all that waits."""
+    heap of what is to be done with each: a step looks at what is due, not at all that waits."""
 
     def __init__(
         self, broker: DeferringBroker, producer: ProducerRequests, clients: Subscriptions, options: Mapping[str, Any]
@@ -244,7 +244,7 @@ class Deferral:
         self.settle(env, entry.key)
 
     def _give_up(self, env: Env, entry: Deferred) -> None:
-        """Nobody has decided a transaction for so long that nobody will: RocketMQ puts its message aside after 15
+        """A transaction stayed undecided for so long that it never will be: RocketMQ puts its message aside after 15
         questions (``transactionCheckMax``)."""
         self.roll_back(env, entry)
 

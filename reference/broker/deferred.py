@@ -4,7 +4,7 @@ RocketMQ keeps half messages, delayed messages and those that consumers sent bac
 moves each to its queue in the end. Here such a message is a *deferred* record of the one log. It is *settled* by the
 record that puts it into its queue, which names the position of the deferred one (``preparedTransactionOffset``, as in
 RocketMQ), or by a record that says it never comes. So both are one step, which no crash and no switch can halve:
-whoever is master next finds in its log that the message has come, or that it still waits.
+the next master finds in its log that the message has come, or that it still waits.
 
 Retention never cuts off a deferred record that waits. The master writes one that stands in its way again at the end of
 the log; it keeps the position at which it stood first as its *key*.

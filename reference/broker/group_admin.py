@@ -162,7 +162,7 @@ def _subscription(one: Subscription) -> dict[str, Any]:
 
 
 def _config(group: str) -> dict[str, Any]:
-    """Return what holds for every group here: all may read, and nobody keeps anything of them but their offsets."""
+    """Return what holds for every group here: all may read, and nothing is kept of them but their offsets."""
     return {
         "consumeBroadcastEnable": True,
         "consumeEnable": True,

@@ -210,7 +210,7 @@ class PopRequests:
         self._give(env, pop, queue, begin, found)
 
     def _read_tier(self, env: Env, pop: Pop, queue: Queue, begin: int) -> None:
-        """Read what the log holds no more. Meanwhile nobody of the group is given anything of the queue."""
+        """Read what the log holds no more. Meanwhile no member of the group is given anything of the queue."""
         place, epoch = (pop.group, queue.index), self._broker.epoch
         self._reading.add(place)
 
@@ -293,6 +293,6 @@ class PopRequests:
 
 
 def _handle(first: int, group: str, offset: int) -> str:
-    """Return what tells the messages apart that were given: where the check points of those that were given together
+    """Return what identifies the messages that were given: where the check points of those that were given together
     begin, to whom, and the offset."""
     return f"{first} {offset} {group}"

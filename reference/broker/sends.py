@@ -28,7 +28,7 @@ LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200,
 MOST_DELAY_MS = 3 * 24 * 3600 * 1000
 #: A batch has no more messages than this.
 MAX_BATCH = 1024
-#: How a message of a batch begins: its size, a magic number and a CRC that nobody reads, its flag, its body's size.
+#: How a message of a batch begins: its size, a magic number and a CRC that is not read, its flag, its body's size.
 _ITEM = struct.Struct(">iiiii")
 
 

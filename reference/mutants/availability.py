@@ -73,7 +73,7 @@ class ElectionByMajority(Replicas):
 
 
 class ServesWhileControllersLive(Broker):
-    """A broker that has heard no controller for two seconds serves nobody until it hears one again."""
+    """A broker that has heard no controller for two seconds serves no request until it hears one again."""
 
     _heard_ns = 0
 
@@ -127,7 +127,7 @@ MUTANTS = (
     Planted(
         name="election-by-majority",
         law="availability",
-        stands_for="DLedger's own commit log: of two brokers the one that is left is no majority, and nobody leads",
+        stands_for="DLedger's own commit log: one of two brokers is no majority, and no master is elected",
         parts={"controller": {"replicas": ElectionByMajority}},
         scenario="two_replicas",
     ),

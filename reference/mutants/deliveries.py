@@ -308,14 +308,14 @@ MUTANTS = (
     Planted(
         name="half-message-forgotten",
         law="deliveries",
-        stands_for="check-backs that only the master of the half message sends: after a switch nobody is asked",
+        stands_for="check-backs that only the master of the half message sends: after a switch no producer is asked",
         parts={"broker": {"deferral": HalvesOfThisTerm}},
         scenario=SCENARIO,
     ),
     Planted(
         name="check-back-lost",
         law="deliveries",
-        stands_for="a transaction whose end was not heard stays open for ever, since nobody asks its producer",
+        stands_for="a transaction whose end was not heard stays open for ever, since no broker asks its producer",
         parts={"broker": {"deferral": NobodyIsAsked}},
         scenario=SCENARIO,
     ),
@@ -393,7 +393,7 @@ MUTANTS = (
     Planted(
         name="locks-for-all",
         law="consumers",
-        stands_for="members that are told apart by a word that all of a host share: each holds every lock",
+        stands_for="members that are identified by a word that all of a host share: each holds every lock",
         parts={"broker": {"lock_requests": LocksForAll}},
         scenario=SCENARIO,
     ),
@@ -463,7 +463,7 @@ MUTANTS = (
     Planted(
         name="ghost-members",
         law="deliveries",
-        stands_for="a member that crashed stays in the list of its group, and nobody reads its queues",
+        stands_for="a member that crashed stays in the list of its group, and its queues are not read",
         parts={"broker": {"consumer_requests": GhostMembers}},
         scenario=SCENARIO,
     ),

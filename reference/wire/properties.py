@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-#: Why nobody changes them by a request.
+#: Why they can't be changed by a request.
 FIXED = "options are given at the start of a node, and do not change while it runs"
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 

@@ -28,7 +28,7 @@ from chaos.history.recorder import Recorder
 from chaos.workload import Use
 from stormproof.launch import versions
 
-#: There is none: whoever recorded the history had no seed, or did not write it down.
+#: There is none: a history of OpenChaos has no seed.
 SEED = 0
 #: What a failure that another tool has recorded may mean.
 UNKNOWN, REFUSED = "unknown", "refused"
@@ -97,7 +97,7 @@ def _written(file: Path, digest: str, found: Imported, name: str, how: How, out:
 
 
 def _meta(run: Path, name: str, found: Imported, source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``run.json``. What nobody says stays empty: no nodes, no profile, no experiment."""
+    """Return ``run.json``. What the history does not say stays empty: no nodes, no profile, no experiment."""
     return {
         FIELD: FORMAT,
         "run": run.name,

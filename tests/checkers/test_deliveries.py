@@ -360,9 +360,9 @@ def test_what_was_sent_back_comes_again_to_its_own_group() -> None:
         assert len(verdict.anomalies[0].rows) == 2
 
 
-def test_it_is_unknown_whether_comes_again_what_nobody_waited_for_long_enough() -> None:
+def test_it_is_unknown_whether_comes_again_what_the_run_did_not_wait_for() -> None:
     for history in (sent_back(waited_s=3), sent_back(received=0), sent_back(waited="info")):
-        assert "nobody waited long enough" in history.verdict(DELIVERIES).why
+        assert "the run did not wait long enough" in history.verdict(DELIVERIES).why
         assert history.verdict(DELIVERIES).validity is Validity.UNKNOWN
     assert "given again is unknown" in sent_back(recovered=False).expect(DELIVERIES, validity=Validity.UNKNOWN).why
 

@@ -82,7 +82,7 @@ async def _locks(session: Session, topic: str) -> None:
 
 
 async def _pops(session: Session, topic: str) -> None:
-    """Check that what a member is given nobody else of the group is, and that it is acknowledged once."""
+    """Check that no other member of the group is given what a member is given, and that it is acknowledged once."""
     group = _group(session)
     asked: dict[str, Any] = {"consumerGroup": group, "topic": topic, "queueId": 0, "maxMsgNums": 1}
     given = await session.expect(0, Request.POP_MESSAGE, **asked, invisibleTime=_INVISIBLE_MS)

@@ -123,10 +123,10 @@ def of_administrators() -> dict[str, Case]:
     return {
         **fixed,
         **unknown,
-        "the consumers of a group that nobody is in": asked(
+        "the consumers of a group without members": asked(
             Request.GET_CONSUMER_CONNECTIONS, Response.CONSUMER_NOT_ONLINE, consumerGroup=_NOBODY
         ),
-        "a group that nobody has named": asked(
+        "a group that no client has named": asked(
             Request.GET_SUBSCRIPTION_GROUP, Response.SUBSCRIPTION_GROUP_NOT_EXIST, group=_NOBODY
         ),
         "which epochs a log has": asked(Request.GET_BROKER_EPOCH_CACHE, epochs, _of_json(_epochs), role=BROKER),

@@ -256,7 +256,7 @@ def _came_again(rows: Rows, context: RunContext, it: _History, found: Findings) 
         ends = [end for who, wait, end in it.waits if (who, wait.queue) == (group, begin.queue)]
         late_ns = done.time_ns + max(0, done.number("again_ms")) * 1_000_000 + AGAIN_NS
         if not ends or ends[-1].number("received") <= 0 or ends[-1].time_ns < late_ns:
-            found.gap(f"messages that group {group} sent back did not come again, but nobody waited long enough")
+            found.gap(f"messages that group {group} sent back did not come again, but the run did not wait long enough")
             continue
         state, policy = losses.cuts(rows, context, confirmed=False).why(rows, done.at)
         if state is losses.Lost.UNDECIDED:
