@@ -59,7 +59,7 @@ class Broken(Harness):
         return [key for key, _ in json.loads(self.say(Request.STORE_LIST, "", prefix="").body)]
 
     def keys(self) -> list[str]:
-        return [key for key, _ in json.loads(self.list("").body)]
+        return [key for key, _ in json.loads(self.listing("").body)]
 
 
 def test_a_refused_write_stores_nothing_and_other_requests_go_on() -> None:
@@ -76,7 +76,7 @@ def test_expired_credentials_refuse_everything_but_the_harness() -> None:
     store = Broken()
     store.put("a", b"1")
     store.break_it("expire", "put", "cas", "get", "list", "delete")
-    for answer in (store.get("a"), store.list(""), store.delete("a"), store.put("b", b"")):
+    for answer in (store.get("a"), store.listing(""), store.delete("a"), store.put("b", b"")):
         assert answer.code == Response.NO_PERMISSION
     assert store.say(Request.STORE_GET, "", key="a").body == b"1"
 
@@ -120,7 +120,7 @@ def test_a_stale_list_shows_what_there_was() -> None:
     store.break_it("stale_list", "list")
     store.delete("q/1")
     store.put("q/3", b"")
-    assert json.loads(store.list("q/").body) == [["q/1", 3], ["q/2", 3]]
+    assert json.loads(store.listing("q/").body) == [["q/1", 3], ["q/2", 3]]
     assert store.get("q/1").code == Response.STORE_ABSENT and store.get("q/3").code == Response.SUCCESS
     store.say(Request.STORE_MEND, "r")
     assert store.keys() == ["q/2", "q/3", "r"]
@@ -178,7 +178,7 @@ def test_a_part_of_the_requests_is_hit_and_each_hit_is_traced() -> None:
 def test_a_store_that_starts_again_has_no_rules() -> None:
     store = Broken()
     store.break_it("expire", "put")
-    store.restart()
+    store.start()
     store.settle()
     assert store.put("a", b"1").code == Response.SUCCESS and store.hits() == 0
 

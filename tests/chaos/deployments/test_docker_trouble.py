@@ -37,12 +37,12 @@ EVIL = "$(touch pwned);`touch pwned`"
 SMALL = """\
 name: small
 system: {reference: {controllers: 1, brokers: 2, queues: 1, topic: "TOPIC"}}
-duration: 3s
+duration: 4s
 workloads:
   - queue: {producers: 1, consumers: 1, rate_per_s: 40}
 faults:
   - partition: {shape: isolate, target: slave}
-    at: 500ms
+    at: 1500ms
     for: 1s
 """
 
